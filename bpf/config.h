@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef GCAUSE_CONFIG_H
+#define GCAUSE_CONFIG_H
+
+/* Settings and per-process knowledge that user space hands to the kernel side. */
+
+/* Read-only data: set before load, so that the verifier prunes what is not used. */
+struct gcause_settings {
+	u32 pidns_inode; /* of gcause's PID namespace; 0, if that is the initial one */
+	u32 wake_bytes; /* unread bytes at which the reader is woken early */
+	u8 sockets_by_uprobe; /* libc's calls are bracketed; else the socket tracepoints are used */
+	u8 reserved[7];
+};
+
+/* One followed process: the value of the map "targets", keyed by pid. */
+struct target {
+	u32 interpreter_offset; /* of PyThreadState.interp */
+	u32 gc_stats_offset; /* of gc.generation_stats in PyInterpreterState; 0, if not known */
+};
+
+/* Attach cookies: what the probed function is. */
+enum libc_call {
+	LIBC_READ = 1, /* (fd, buffer, length, ...): read, recv, recvfrom */
+	LIBC_READ_MESSAGE = 2, /* (fd, struct msghdr *): recvmsg */
+	LIBC_READ_VECTOR = 3, /* (fd, struct iovec *, count): readv */
+	LIBC_WRITE = 4,
+	LIBC_WRITE_MESSAGE = 5,
+	LIBC_WRITE_VECTOR = 6,
+};
+
+enum tls_call {
+	TLS_READ = 1, /* (ssl, buffer, int length) -> bytes */
+	TLS_READ_EX = 2, /* (ssl, buffer, size_t length, size_t *done) -> 1 or less */
+	TLS_WRITE = 3,
+	TLS_WRITE_EX = 4,
+};
+
+#define MAX_TARGETS 1024
+#define MAX_THREADS 8192
+#define MAX_SOCKETS 16384
+#define MAX_PIECES 24 /* of one call: 16 of IO_PIECE are the 256 KiB that asyncio reads at most */
+#define WRITE_CAPTURE 2048 /* a written request is known by its head */
+#define SCRATCH_SLOTS 4
+
+GCAUSE_ASSERT(sizeof(struct gcause_settings) == 16, "gcause_settings");
+GCAUSE_ASSERT(sizeof(struct target) == 8, "target");
+
+#endif

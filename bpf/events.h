@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef GCAUSE_EVENTS_H
+#define GCAUSE_EVENTS_H
+
+/*
+ * The contract between the kernel side and user space: every byte that crosses the ring buffer is
+ * one of these records. Kinds are append-only and keep their values. The includer provides the
+ * fixed-width types (vmlinux.h in BPF, the typedefs of decode in user space).
+ *
+ * Times are ns of CLOCK_MONOTONIC. "pid" is the process (tgid) and "tid" the thread, both as
+ * numbered in the PID namespace of gcause.
+ */
+
+enum record_kind {
+	RECORD_COLLECTION_BEGIN = 1,
+	RECORD_COLLECTION_END = 2,
+	RECORD_IO = 3,
+	RECORD_ARRIVAL = 4,
+	RECORD_WAIT = 5,
+	RECORD_SOCKET_SEEN = 6,
+	RECORD_SOCKET_CLOSED = 7,
+	RECORD_TLS_FREED = 8,
+	RECORD_PROCESS_EXIT = 9,
+	RECORD_PROCESS_FORK = 10,
+	RECORD_PROCESS_EXEC = 11,
+};
+
+struct record_header {
+	u32 size; /* bytes of the whole record, this header included */
+	u16 kind; /* enum record_kind */
+	u16 flags; /* meaning by kind; 0 if none */
+	u32 pid;
+	u32 tid; /* 0, if no thread of the target was running */
+	u64 ns; /* when it happened; for a bracket or a call, its end */
+};
+
+/* RECORD_COLLECTION_BEGIN is a bare header. */
+
+enum collection_flags {
+	COLLECTION_HAS_STATS = 1, /* generation, collected, uncollectable are known */
+	COLLECTION_IDLE = 2, /* the collector's own counters did not move: no collection */
+	COLLECTION_HAS_CPU = 4,
+};
+
+struct collection_end_record {
+	struct record_header header;
+	u64 begin_ns;
+	u64 cpu_ns; /* of this thread inside the bracket */
+	s64 collected; /* objects */
+	s64 uncollectable; /* objects */
+	s32 generation; /* 0 to 2; -1, if not known */
+	u32 reserved;
+};
+
+enum io_flags {
+	IO_WRITE = 1, /* otherwise a read */
+	IO_TLS = 2, /* seen in the TLS library; otherwise in a socket call */
+	IO_HAS_SEQUENCE = 4,
+	IO_LAST = 8, /* no further piece of this call follows */
+	IO_INSIDE_TLS = 16, /* a socket call that the TLS library made: never any payload */
+};
+
+/* One read or write, or a piece of one that is longer than IO_PIECE. */
+struct io_record {
+	struct record_header header;
+	u64 begin_ns; /* the call was entered; 0, if unknown */
+	u64 connection; /* SSL object for IO_TLS, else the socket's cookie */
+	u64 socket; /* cookie; 0, if unknown */
+	s64 result; /* bytes that the whole call moved; 0 at end of file; -errno, or -1 for TLS */
+	u32 sequence_end; /* TCP sequence number behind the bytes of the whole call */
+	u32 offset; /* of payload in the bytes of the call */
+	u32 length; /* of payload; 0 where it was not copied */
+	u32 reserved;
+	/* u8 payload[length] */
+};
+
+struct arrival_record {
+	struct record_header header;
+	u64 socket; /* cookie */
+	u32 sequence_end; /* TCP sequence number behind the newest readable byte */
+	u32 reserved;
+};
+
+/* RECORD_WAIT is a bare header. */
+
+struct socket_seen_record {
+	struct record_header header;
+	u64 socket; /* cookie */
+	u16 family; /* AF_INET, AF_INET6, AF_UNIX */
+	u16 remote_port; /* host byte order; 0 for AF_UNIX */
+	u32 sequence_end; /* TCP: behind the newest byte that had arrived by then; else 0 */
+	u8 remote_address[16]; /* network byte order; the first 4 bytes for AF_INET */
+};
+
+enum socket_closed_flags {
+	SOCKET_CLOSED_BY_PROCESS = 1, /* nothing can be read from it any more */
+};
+
+struct socket_closed_record {
+	struct record_header header;
+	u64 socket; /* cookie */
+	s32 error; /* errno left on the socket; 0, if none */
+	u32 reserved;
+};
+
+struct tls_freed_record {
+	struct record_header header;
+	u64 connection; /* SSL object */
+};
+
+/* RECORD_PROCESS_EXIT and RECORD_PROCESS_EXEC are bare headers. */
+
+struct process_fork_record {
+	struct record_header header; /* of the parent */
+	u32 child; /* pid */
+	u32 reserved;
+};
+
+/* Where a record can be lost. One counter each, per CPU, in the map "losses". */
+enum loss {
+	LOSS_RING_FULL = 0,
+	LOSS_SCRATCH_BUSY = 1, /* every buffer of this CPU was in use by a preempted program */
+	LOSS_THREADS_FULL = 2,
+	LOSS_SOCKETS_FULL = 3,
+	LOSS_PAYLOAD_UNREADABLE = 4, /* not resident, or too many pieces */
+	LOSS_IO_URING = 5, /* a read or write whose buffer no system call names */
+	LOSS_COUNT = 6,
+};
+
+#define IO_PIECE 16384 /* bytes of payload in one record, at most */
+
+#ifdef __cplusplus
+#define GCAUSE_ASSERT static_assert
+#else
+#define GCAUSE_ASSERT _Static_assert
+#endif
+GCAUSE_ASSERT(sizeof(struct record_header) == 24, "record_header");
+GCAUSE_ASSERT(sizeof(struct collection_end_record) == 64, "collection_end_record");
+GCAUSE_ASSERT(sizeof(struct io_record) == 72, "io_record");
+GCAUSE_ASSERT(sizeof(struct arrival_record) == 40, "arrival_record");
+GCAUSE_ASSERT(sizeof(struct socket_seen_record) == 56, "socket_seen_record");
+GCAUSE_ASSERT(sizeof(struct socket_closed_record) == 40, "socket_closed_record");
+GCAUSE_ASSERT(sizeof(struct tls_freed_record) == 32, "tls_freed_record");
+GCAUSE_ASSERT(sizeof(struct process_fork_record) == 32, "process_fork_record");
+
+#endif

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
+/*
+ * Socket calls of the targets, the arrival of their data, and the start of waits.
+ *
+ * First choice: the tracepoints sock_recv_length and sock_send_length (kernel commit 6e6eda44b939)
+ * fire in the calling thread when the bytes are in its buffer; the buffer's address stands in the
+ * arguments of the system call that the thread is in. No probe in the process, whatever libc it
+ * has. Fallback: uprobe and uretprobe on libc's functions.
+ */
+
+#include "state.bpf.h"
+#include <bpf/bpf_endian.h>
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define MSG_PEEK 2
+#define S_IFMT 00170000
+#define S_IFSOCK 0140000
+
+#define EINTR 4
+#define EAGAIN 11
+#define ERESTARTSYS 512
+
+#if defined(__TARGET_ARCH_x86)
+#define NR_READ 0
+#define NR_WRITE 1
+#define NR_READV 19
+#define NR_WRITEV 20
+#define NR_SENDTO 44
+#define NR_RECVFROM 45
+#define NR_SENDMSG 46
+#define NR_RECVMSG 47
+#define NR_POLL 7
+#define NR_SELECT 23
+#define NR_EPOLL_WAIT 232
+#define NR_PSELECT6 270
+#define NR_PPOLL 271
+#define NR_EPOLL_PWAIT 281
+#define NR_EPOLL_PWAIT2 441
+#define SYSCALL_NUMBER(regs) BPF_CORE_READ(regs, orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+#define NR_READ 63
+#define NR_WRITE 64
+#define NR_READV 65
+#define NR_WRITEV 66
+#define NR_SENDTO 206
+#define NR_RECVFROM 207
+#define NR_SENDMSG 211
+#define NR_RECVMSG 212
+#define NR_POLL -1 /* arm64 has only the calls with a signal mask */
+#define NR_SELECT -2
+#define NR_EPOLL_WAIT -3
+#define NR_PSELECT6 72
+#define NR_PPOLL 73
+#define NR_EPOLL_PWAIT 22
+#define NR_EPOLL_PWAIT2 441
+#define SYSCALL_NUMBER(regs) BPF_CORE_READ(regs, syscallno)
+#else
+#error "the numbers of the socket calls are not known for this architecture"
+#endif
+
+static __always_inline bool is_stream_socket(struct sock *sk)
+{
+	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	return (family == AF_INET || family == AF_INET6 || family == AF_UNIX) &&
+	       BPF_CORE_READ(sk, sk_type) == SOCK_STREAM;
+}
+
+static __always_inline bool is_tcp(struct sock *sk)
+{
+	return BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX;
+}
+
+static __always_inline void emit_socket_seen(struct sock *sk, u64 cookie, struct ids ids, u64 now)
+{
+	struct socket_seen_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	fill_header(&record->header, sizeof(*record), RECORD_SOCKET_SEEN, 0, ids, now);
+	record->socket = cookie;
+	record->family = family;
+	record->remote_port = 0;
+	record->sequence_end = is_tcp(sk) ? BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt) : 0;
+	__builtin_memset(record->remote_address, 0, sizeof(record->remote_address));
+	if (family == AF_INET) {
+		bpf_core_read(record->remote_address, 4, &sk->__sk_common.skc_daddr);
+		record->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	} else if (family == AF_INET6) {
+		bpf_core_read(record->remote_address, 16, &sk->__sk_common.skc_v6_daddr);
+		record->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	}
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
+/* The first call of a target on a socket: from here on its arrivals and its end are followed. */
+static __always_inline void follow(struct sock *sk, u64 cookie, struct ids ids, u64 now)
+{
+	u64 key = (u64)sk;
+	struct followed_socket *known = bpf_map_lookup_elem(&sockets, &key);
+	struct followed_socket fresh = { .cookie = cookie, .pid = ids.pid };
+
+	if (known && known->cookie == cookie)
+		return;
+	if (BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_CLOSE &&
+	    bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
+		count_loss(LOSS_SOCKETS_FULL);
+	emit_socket_seen(sk, cookie, ids, now);
+}
+
+/* Where the bytes of the current system call are; false, if it is none that names a buffer. */
+static __always_inline bool find_buffer(struct io *io, u32 call, u64 address, u64 count)
+{
+	struct user_msghdr message;
+
+	switch (call) {
+	case LIBC_READ:
+	case LIBC_WRITE:
+		io->base = address;
+		return true;
+	case LIBC_READ_MESSAGE:
+	case LIBC_WRITE_MESSAGE:
+		if (bpf_probe_read_user(&message, sizeof(message), (const void *)address))
+			return false;
+		io->vector = (u64)message.msg_iov;
+		io->vector_length = message.msg_iovlen;
+		return true;
+	case LIBC_READ_VECTOR:
+	case LIBC_WRITE_VECTOR:
+		io->vector = address;
+		io->vector_length = count;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static __always_inline u32 libc_call_of(u64 number)
+{
+	switch (number) {
+	case NR_READ:
+	case NR_RECVFROM:
+		return LIBC_READ;
+	case NR_RECVMSG:
+		return LIBC_READ_MESSAGE;
+	case NR_READV:
+		return LIBC_READ_VECTOR;
+	case NR_WRITE:
+	case NR_SENDTO:
+		return LIBC_WRITE;
+	case NR_SENDMSG:
+		return LIBC_WRITE_MESSAGE;
+	case NR_WRITEV:
+		return LIBC_WRITE_VECTOR;
+	default:
+		return 0;
+	}
+}
+
+static __always_inline bool is_wait(s64 number)
+{
+	switch (number) {
+	case NR_READ:
+	case NR_READV:
+	case NR_RECVFROM:
+	case NR_RECVMSG:
+	case NR_POLL:
+	case NR_PPOLL:
+	case NR_SELECT:
+	case NR_PSELECT6:
+	case NR_EPOLL_WAIT:
+	case NR_EPOLL_PWAIT:
+	case NR_EPOLL_PWAIT2:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static __always_inline bool is_try_again(s64 result)
+{
+	return result == -EAGAIN || result == -EINTR || result <= -ERESTARTSYS;
+}
+
+/*
+ * What is common to both ways: `io` has ids, ns, begin_ns, result, flags and its buffer. Without a
+ * buffer the record says that bytes moved which could not be copied.
+ */
+static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cookie)
+{
+	struct thread *thread = this_thread();
+	bool write = io->flags & IO_WRITE;
+
+	if (!thread)
+		return;
+	follow(sk, cookie, io->ids, io->ns);
+	io->connection = cookie;
+	io->socket = cookie;
+	io->capture = write ? WRITE_CAPTURE : MAX_PIECES * IO_PIECE;
+	if (thread->tls_depth) {
+		if (write)
+			return;
+		io->flags |= IO_INSIDE_TLS;
+		io->capture = 0;
+	} else if (!write && io->result > 0) {
+		thread->owes_wait = 1;
+	}
+	if (!write && is_tcp(sk)) {
+		io->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+		io->flags |= IO_HAS_SEQUENCE;
+	}
+	emit_io(io);
+}
+
+static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
+{
+	struct pt_regs *regs;
+	struct io io = {};
+	u32 call;
+
+	if (!active || is_try_again(result))
+		return 0;
+	io.ids = current_ids();
+	if (!bpf_map_lookup_elem(&targets, &io.ids.pid) || !is_stream_socket(sk))
+		return 0;
+	io.ns = bpf_ktime_get_ns();
+	io.result = result;
+	io.flags = flags;
+	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	call = libc_call_of(SYSCALL_NUMBER(regs));
+	if (!find_buffer(&io, call, PT_REGS_PARM2_CORE_SYSCALL(regs),
+			 PT_REGS_PARM3_CORE_SYSCALL(regs))) {
+		if (!call)
+			count_loss(LOSS_IO_URING);
+		io.base = 0;
+	}
+	finish_call(&io, sk, bpf_get_socket_cookie(sk));
+	return 0;
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(socket_received, struct sock *sk, int result, int flags)
+{
+	return flags & MSG_PEEK ? 0 : traced_call(sk, result, 0);
+}
+
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(socket_sent, struct sock *sk, int result, int flags)
+{
+	return traced_call(sk, result, IO_WRITE);
+}
+
+/* Runs for every socket of the host: nothing before the look-up that most fail. */
+SEC("?tp_btf/sk_data_ready")
+int BPF_PROG(socket_data_ready, const struct sock *sk)
+{
+	u64 key = (u64)sk;
+	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
+	struct arrival_record *record;
+	struct ids ids = {};
+
+	if (!socket || !active || !is_tcp((struct sock *)sk))
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return 0;
+	}
+	ids.pid = socket->pid;
+	fill_header(&record->header, sizeof(*record), RECORD_ARRIVAL, 0, ids, bpf_ktime_get_ns());
+	record->socket = socket->cookie;
+	record->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt);
+	record->reserved = 0;
+	bpf_ringbuf_submit(record, wake_flags());
+	return 0;
+}
+
+SEC("?tp_btf/inet_sock_set_state")
+int BPF_PROG(socket_set_state, const struct sock *sk, const int old_state, const int new_state)
+{
+	u64 key = (u64)sk;
+	struct followed_socket *socket;
+	struct socket_closed_record *record;
+	struct ids ids = {};
+	u16 flags;
+
+	if (new_state != TCP_CLOSE)
+		return 0;
+	socket = bpf_map_lookup_elem(&sockets, &key);
+	if (!socket)
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		flags = BPF_CORE_READ(sk, sk_socket) ? 0 : SOCKET_CLOSED_BY_PROCESS;
+		ids.pid = socket->pid;
+		fill_header(&record->header, sizeof(*record), RECORD_SOCKET_CLOSED, flags, ids,
+			    bpf_ktime_get_ns());
+		record->socket = socket->cookie;
+		record->error = BPF_CORE_READ(sk, sk_err);
+		record->reserved = 0;
+		bpf_ringbuf_submit(record, wake_flags());
+	} else {
+		count_loss(LOSS_RING_FULL);
+	}
+	bpf_map_delete_elem(&sockets, &key);
+	return 0;
+}
+
+/* The stream socket behind a descriptor of the current process; NULL, if it is something else. */
+static __always_inline struct sock *socket_of(int fd)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **slots = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (fd < 0 || (u32)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	if (bpf_core_read(&file, sizeof(file), &slots[fd]) || !file)
+		return NULL;
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return NULL;
+	socket = BPF_CORE_READ(file, private_data);
+	sk = BPF_CORE_READ(socket, sk);
+	return sk && is_stream_socket(sk) ? sk : NULL;
+}
+
+/*
+ * A thread that had read something blocks again in a call that waits for more. Probes on these
+ * calls would cost a trap each; a thread that does not block reads at once, and that is seen.
+ */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
+{
+	u32 key = previous->pid;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (!thread || !thread->owes_wait || !active || preempted)
+		return 0;
+	if (!is_wait(SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(previous))))
+		return 0;
+	thread->owes_wait = 0;
+	emit_bare(RECORD_WAIT, ids_of(previous), bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("?uprobe")
+int BPF_UPROBE(libc_enter, int fd, u64 address, u64 count)
+{
+	u64 call = bpf_get_attach_cookie(ctx);
+	struct thread *thread;
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread)
+		return 0;
+	thread->libc_begin_ns = bpf_ktime_get_ns();
+	thread->libc_call = call;
+	thread->libc_fd = fd;
+	thread->libc_address = address;
+	thread->libc_count = count;
+	return 0;
+}
+
+SEC("?uretprobe")
+int BPF_URETPROBE(libc_return, s64 result)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct io io = {};
+	struct sock *sk;
+	u64 cookie;
+	u32 call;
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread || !thread->libc_call)
+		return 0;
+	call = thread->libc_call;
+	thread->libc_call = 0;
+	/* libc returns -1 and leaves the reason in errno, which is not read: most often EAGAIN. */
+	if (result < 0)
+		return 0;
+	sk = socket_of(thread->libc_fd);
+	if (!sk)
+		return 0;
+	io.ids = current_ids();
+	io.ns = now;
+	io.begin_ns = thread->libc_begin_ns;
+	io.result = result;
+	io.flags = call >= LIBC_WRITE ? IO_WRITE : 0;
+	find_buffer(&io, call, thread->libc_address, thread->libc_count);
+	/* The address stands for the cookie: nothing here may make one. It is unique while open. */
+	cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	finish_call(&io, sk, cookie ? cookie : (u64)sk);
+	return 0;
+}

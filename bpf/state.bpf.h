@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef GCAUSE_STATE_BPF_H
+#define GCAUSE_STATE_BPF_H
+
+/* State and helpers that the programs of all signals share. */
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "events.h"
+#include "config.h"
+
+extern const volatile struct gcause_settings settings;
+extern volatile u32 active; /* 0 until every probe is in: attached is not active */
+
+/* What a thread of a target is in the middle of. */
+struct thread {
+	/* the collector */
+	u64 gc_begin_ns;
+	u64 gc_begin_cpu;
+	u64 gc_stats; /* address of generation_stats; 0, if not known */
+	u64 gc_counters[9]; /* generation_stats at entry: 3 x {collections, collected, uncollectable} */
+	u32 gc_depth;
+	s32 gc_generation; /* as USDT names it */
+	/* a TLS call */
+	u64 tls_begin_ns;
+	u64 tls_connection;
+	u64 tls_buffer;
+	u64 tls_done; /* address at which an _ex call leaves its length */
+	u32 tls_depth;
+	/* the next entry into a blocking call is the start of a wait */
+	u32 owes_wait;
+	/* a socket call bracketed by uprobes */
+	u64 libc_begin_ns;
+	u64 libc_address;
+	u64 libc_count;
+	u32 libc_call;
+	s32 libc_fd;
+};
+
+struct followed_socket {
+	u64 cookie;
+	u32 pid;
+	u32 reserved;
+};
+
+struct scratch_slot {
+	u32 busy;
+	u32 reserved;
+	struct io_record record;
+	u8 payload[IO_PIECE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} records __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOSS_COUNT);
+	__type(key, u32);
+	__type(value, u64);
+} losses __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TARGETS);
+	__type(key, u32);
+	__type(value, struct target);
+} targets __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SOCKETS);
+	__type(key, u64);
+	__type(value, struct followed_socket);
+} sockets __weak SEC(".maps");
+
+/* SCRATCH_SLOTS for each CPU; a per-CPU map takes no values of this size. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCRATCH_SLOTS);
+	__type(key, u32);
+	__type(value, struct scratch_slot);
+} scratches __weak SEC(".maps");
+
+static __always_inline void count_loss(u32 where)
+{
+	u64 *count = bpf_map_lookup_elem(&losses, &where);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+/* The reader looks several times a second by itself; it is woken only when much is waiting. */
+static __always_inline u64 wake_flags(void)
+{
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >= settings.wake_bytes)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+struct ids {
+	u32 pid;
+	u32 tid;
+};
+
+/* The number of a struct pid in gcause's PID namespace; 0, if it has none there. */
+static __always_inline u32 number_in_our_namespace(struct pid *pid)
+{
+	u32 level = BPF_CORE_READ(pid, level);
+
+	for (u32 i = 0; i < 8 && i <= level; i++) {
+		struct upid upid;
+
+		if (bpf_core_read(&upid, sizeof(upid), &pid->numbers[i]))
+			return 0;
+		if (BPF_CORE_READ(upid.ns, ns.inum) == settings.pidns_inode)
+			return upid.nr;
+	}
+	return 0;
+}
+
+static __always_inline struct ids ids_of(struct task_struct *task)
+{
+	struct ids ids;
+
+	if (settings.pidns_inode == 0) {
+		ids.pid = BPF_CORE_READ(task, tgid);
+		ids.tid = BPF_CORE_READ(task, pid);
+	} else {
+		ids.pid = number_in_our_namespace(BPF_CORE_READ(task, group_leader, thread_pid));
+		ids.tid = number_in_our_namespace(BPF_CORE_READ(task, thread_pid));
+	}
+	return ids;
+}
+
+static __always_inline struct ids current_ids(void)
+{
+	if (settings.pidns_inode == 0) {
+		u64 both = bpf_get_current_pid_tgid();
+		struct ids ids = { .pid = both >> 32, .tid = (u32)both };
+
+		return ids;
+	}
+	return ids_of((struct task_struct *)bpf_get_current_task());
+}
+
+static __always_inline void fill_header(struct record_header *header, u32 size, u16 kind, u16 flags,
+					struct ids ids, u64 ns)
+{
+	header->size = size;
+	header->kind = kind;
+	header->flags = flags;
+	header->pid = ids.pid;
+	header->tid = ids.tid;
+	header->ns = ns;
+}
+
+static __always_inline void emit_bare(u16 kind, struct ids ids, u64 ns)
+{
+	struct record_header *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	fill_header(record, sizeof(*record), kind, 0, ids, ns);
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
+/* This thread's state, made at need. The caller has made sure that it belongs to a target. */
+static __always_inline struct thread *this_thread(void)
+{
+	static const struct thread fresh;
+	u32 key = (u32)bpf_get_current_pid_tgid();
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (thread)
+		return thread;
+	bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST);
+	thread = bpf_map_lookup_elem(&threads, &key);
+	if (!thread)
+		count_loss(LOSS_THREADS_FULL);
+	return thread;
+}
+
+/* One call that moved bytes, from wherever it was seen. */
+struct io {
+	struct ids ids;
+	u64 ns;
+	u64 begin_ns;
+	u64 connection;
+	u64 socket;
+	s64 result;
+	u32 sequence_end;
+	u16 flags;
+	u64 base; /* the buffer, if vector is 0 */
+	u64 vector; /* address of an array of struct iovec */
+	u32 vector_length;
+	u32 capture; /* bytes to copy, at most */
+	/* where emit_io is: the caller leaves these zero */
+	u32 offset; /* bytes of the call that were copied */
+	u32 vector_index;
+	u64 left; /* bytes at base that were not copied */
+};
+
+/* Emits `io` as one or more records (io.bpf.c). */
+__hidden int emit_io(struct io *io);
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
+/* Reads and writes of OpenSSL and its kin: the plaintext, when the call returns. */
+
+#include "state.bpf.h"
+
+SEC("?uprobe")
+int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
+{
+	struct thread *thread;
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread || thread->tls_depth++)
+		return 0;
+	thread->tls_begin_ns = bpf_ktime_get_ns();
+	thread->tls_connection = connection;
+	thread->tls_buffer = buffer;
+	thread->tls_done = done;
+	return 0;
+}
+
+SEC("?uretprobe")
+int BPF_URETPROBE(tls_return, int result)
+{
+	u64 call = bpf_get_attach_cookie(ctx);
+	bool write = call == TLS_WRITE || call == TLS_WRITE_EX;
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct io io = {};
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread || !thread->tls_depth || --thread->tls_depth)
+		return 0;
+	io.result = result;
+	if (result > 0 && (call == TLS_READ_EX || call == TLS_WRITE_EX) &&
+	    bpf_probe_read_user(&io.result, sizeof(io.result), (const void *)thread->tls_done)) {
+		count_loss(LOSS_PAYLOAD_UNREADABLE);
+		return 0;
+	}
+	if (result <= 0) {
+		if (write)
+			return 0;
+		io.result = -1;
+	} else if (!write) {
+		thread->owes_wait = 1;
+	}
+	io.ids = current_ids();
+	io.ns = now;
+	io.begin_ns = thread->tls_begin_ns;
+	io.connection = thread->tls_connection;
+	io.flags = IO_TLS | (write ? IO_WRITE : 0);
+	io.base = thread->tls_buffer;
+	io.capture = write ? WRITE_CAPTURE : MAX_PIECES * IO_PIECE;
+	emit_io(&io);
+	return 0;
+}
+
+SEC("?uprobe")
+int BPF_UPROBE(tls_free, u64 connection)
+{
+	struct tls_freed_record *record;
+
+	if (!active)
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return 0;
+	}
+	fill_header(&record->header, sizeof(*record), RECORD_TLS_FREED, 0, current_ids(),
+		    bpf_ktime_get_ns());
+	record->connection = connection;
+	bpf_ringbuf_submit(record, wake_flags());
+	return 0;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sink/jsonl.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sink_test_support.h"
+
+namespace gcause {
+namespace {
+
+std::string line_of(const Finding& finding) {
+  return test::written_by<JsonlSink>({finding}, JsonlOptions{.chunks = true});
+}
+
+TEST_CASE("session") {
+  const SessionStarted session{"0.1.0",     1'000,    1'700'000'000'000'000'000,
+                               100'000'000, "6.18.0", {{"tp_btf", true}, {"fentry", false}}};
+  CHECK(line_of(session) ==
+        R"({"type":"session","schema":1,"version":"0.1.0","monotonic_ns":1000,)"
+        R"("wall_ns":1700000000000000000,"budget_ns":100000000,"kernel":"6.18.0",)"
+        R"("features":{"fentry":false,"tp_btf":true}})"
+        "\n");
+}
+
+TEST_CASE("process") {
+  ProcessFollowed process{.pid = 42,
+                          .start_ticks = 77,
+                          .exe = "/usr/bin/python3.11",
+                          .python_version = "3.11.2",
+                          .free_threaded = false,
+                          .collector_method = CollectorMethod::scan,
+                          .collector_object = "/usr/bin/python3.11",
+                          .collector_symbol = "gc_collect_main",
+                          .collector_address = 0xffffffffffffffffULL,
+                          .tls = {{"/lib/libssl.so.3", {"SSL_read", "SSL_write"}}, {"/app/x", {}}},
+                          .seen_from = 5};
+  SECTION("known") {
+    CHECK(line_of(process) ==
+          R"({"type":"process","pid":42,"start_ticks":77,"exe":"/usr/bin/python3.11",)"
+          R"("python":{"version":"3.11.2","free_threaded":false},)"
+          R"("collector":{"method":"scan","object":"/usr/bin/python3.11",)"
+          R"("symbol":"gc_collect_main","address":18446744073709551615},"gc":null,)"
+          R"("tls":[{"object":"/lib/libssl.so.3","functions":["SSL_read","SSL_write"]},)"
+          R"({"object":"/app/x","functions":[]}],"seen_from_ns":5})"
+          "\n");
+  }
+  SECTION("unknown is null, never absent") {
+    process.exe.clear();
+    process.python_version.reset();
+    process.free_threaded.reset();
+    process.collector_symbol.clear();
+    process.tls.clear();
+    CHECK(line_of(process) ==
+          R"({"type":"process","pid":42,"start_ticks":77,"exe":null,)"
+          R"("python":{"version":null,"free_threaded":null},)"
+          R"("collector":{"method":"scan","object":"/usr/bin/python3.11","symbol":null,)"
+          R"("address":18446744073709551615},"gc":null,"tls":[],"seen_from_ns":5})"
+          "\n");
+  }
+}
+
+TEST_CASE("pause") {
+  PauseEnded pause{.id = 17,
+                   .pid = 42,
+                   .tid = 43,
+                   .interpreter = 0,
+                   .kind = PauseKind::gc,
+                   .generation = 2,
+                   .reason = PauseReason::automatic,
+                   .begin = 100,
+                   .end = 350,
+                   .cpu = 249,
+                   .collected = 12'000};
+  CHECK(line_of(PauseFinding{pause}) ==
+        R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":0,"kind":"gc","generation":2,)"
+        R"("reason":"automatic","begin_ns":100,"end_ns":350,"duration_ns":250,"cpu_ns":249,)"
+        R"("collected":12000,"trigger":null})"
+        "\n");
+
+  pause.kind = PauseKind::stop_the_world;
+  pause.interpreter.reset();
+  pause.generation.reset();
+  pause.reason.reset();
+  pause.cpu.reset();
+  pause.collected.reset();
+  CHECK(line_of(PauseFinding{pause}) ==
+        R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":null,"kind":"stop-the-world",)"
+        R"("generation":null,"reason":null,"begin_ns":100,"end_ns":350,"duration_ns":250,)"
+        R"("cpu_ns":null,"collected":null,"trigger":null})"
+        "\n");
+}
+
+TEST_CASE("stream") {
+  StreamFinding stream{.began = {.id = 3,
+                                 .pid = 42,
+                                 .direction = StreamDirection::read,
+                                 .peer = "10.0.0.1:443",
+                                 .host = "api.example.com",
+                                 .tls = true,
+                                 .protocol = StreamProtocol::h2,
+                                 .begin = 10,
+                                 .request_end = 5},
+                       .ended = {.id = 3,
+                                 .pid = 42,
+                                 .at = 99,
+                                 .end = StreamEnd::done,
+                                 .model = "m-1",
+                                 .comments = 2,
+                                 .bytes = 4'096},
+                       .first_chunk = 20,
+                       .chunks = 12};
+  CHECK(line_of(stream) ==
+        R"({"type":"stream","id":3,"pid":42,"direction":"read","peer":"10.0.0.1:443",)"
+        R"("host":"api.example.com","model":"m-1","tls":true,"protocol":"h2","begin_ns":10,)"
+        R"("first_chunk_ns":20,"end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done"})"
+        "\n");
+
+  stream.began.direction = StreamDirection::write;
+  stream.began.protocol = StreamProtocol::tls_records;
+  stream.began.peer.reset();
+  stream.began.host.reset();
+  stream.ended.model.reset();
+  stream.ended.end = StreamEnd::truncated;
+  stream.first_chunk.reset();
+  CHECK(line_of(stream) ==
+        R"({"type":"stream","id":3,"pid":42,"direction":"write","peer":null,"host":null,)"
+        R"("model":null,"tls":true,"protocol":"tls-records","begin_ns":10,"first_chunk_ns":null,)"
+        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"truncated"})"
+        "\n");
+}
+
+TEST_CASE("chunk") {
+  ChunkFinding chunk{
+      .chunk =
+          {.stream = 3, .index = 4, .pid = 42, .tid = 43, .bytes = 200, .read = 50, .arrival = 40},
+      .delivery = 60,
+      .held = 0};
+  CHECK(line_of(chunk) ==
+        R"({"type":"chunk","stream":3,"index":4,"pid":42,"tid":43,"bytes":200,"arrival_ns":40,)"
+        R"("read_ns":50,"delivery_ns":60,"held_ns":0,"source":null})"
+        "\n");
+  chunk.chunk.arrival.reset();
+  chunk.held.reset();
+  CHECK(line_of(chunk) ==
+        R"({"type":"chunk","stream":3,"index":4,"pid":42,"tid":43,"bytes":200,"arrival_ns":null,)"
+        R"("read_ns":50,"delivery_ns":60,"held_ns":null,"source":null})"
+        "\n");
+}
+
+TEST_CASE("gap") {
+  GapFinding gap;
+  gap.stream = 3;
+  gap.index = 4;
+  gap.pid = 42;
+  gap.tid = 43;
+  gap.from = 100;
+  gap.to = 500;
+  gap.gap = 400;
+  gap.upstream = 50;
+  gap.charged = 300;
+  gap.process = 50;
+  gap.cpu_wait = 7;
+  gap.but_for = 100;
+  gap.held = 9;
+  gap.over_budget = true;
+  gap.verdict = Verdict::gc_partial;
+  gap.basis = Basis::arrival;
+  gap.pauses = {{17, 200}, {18, 100}};
+  gap.exonerated = {19, 20};
+  gap.burst = 5;
+  CHECK(line_of(gap) ==
+        R"({"type":"gap","stream":3,"index":4,"pid":42,"from_ns":100,"to_ns":500,"gap_ns":400,)"
+        R"("upstream_ns":50,"charged_ns":300,"process_ns":50,"cpu_wait_ns":7,"but_for_ns":100,)"
+        R"("held_ns":9,"over_budget":true,"verdict":"gc-partial","basis":"arrival",)"
+        R"("pauses":[{"id":17,"charged_ns":200},{"id":18,"charged_ns":100}],)"
+        R"("exonerated":[19,20],"burst":5})"
+        "\n");
+  CHECK(line_of(GapFinding{}) ==
+        R"({"type":"gap","stream":0,"index":0,"pid":0,"from_ns":0,"to_ns":0,"gap_ns":0,)"
+        R"("upstream_ns":0,"charged_ns":0,"process_ns":0,"cpu_wait_ns":null,"but_for_ns":0,)"
+        R"("held_ns":null,"over_budget":false,"verdict":null,"basis":"overlap","pauses":[],)"
+        R"("exonerated":[],"burst":1})"
+        "\n");
+}
+
+TEST_CASE("lost") {
+  CHECK(line_of(Lost{42, "ring", 3, 10, 20}) ==
+        R"({"type":"lost","pid":42,"where":"ring","count":3,"from_ns":10,"to_ns":20})"
+        "\n");
+  CHECK(line_of(Lost{std::nullopt, "ring", 3, 10, 20}) ==
+        R"({"type":"lost","pid":null,"where":"ring","count":3,"from_ns":10,"to_ns":20})"
+        "\n");
+}
+
+TEST_CASE("summary") {
+  SummaryFinding summary;
+  summary.pid = 42;
+  SECTION("of nothing") {
+    const std::string empty =
+        R"({"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"max_ns":null})";
+    CHECK(line_of(summary) ==
+          R"({"type":"summary","pid":42,"pauses":{"count":0,"total_ns":0,"max_ns":null,)"
+          R"("p50_ns":null,"p99_ns":null,"by_generation":{}},"streams":0,"chunks":0,"gap":)" +
+              empty + R"(,"but_for":)" + empty + R"(,"first_chunk":)" + empty +
+              R"(,"verdicts":{"gc":0,"gc-partial":0,"upstream":0,"process":0},"over_budget":0,)"
+              R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"lost":0})"
+              "\n");
+  }
+  SECTION("of a recording") {
+    summary.pauses = {3, 60, 30, 20, 30};
+    summary.by_generation[std::nullopt] = {1, 10, 10, 10, 10};
+    summary.by_generation[0] = {1, 20, 20, 20, 20};
+    summary.by_generation[2] = {1, 30, 30, 30, 30};
+    summary.streams = 2;
+    summary.chunks = 9;
+    summary.gap = {7, 1, 2, 3, 4};
+    summary.but_for = {7, 1, 1, 1, 2};
+    summary.first_chunk = {2, 5, 6, 6, 6};
+    summary.verdicts[Verdict::gc] = 2;
+    summary.over_budget = 3;
+    summary.unjudged = 1;
+    summary.budget_kept = false;
+    summary.lost = 8;
+    CHECK(line_of(summary) ==
+          R"({"type":"summary","pid":42,"pauses":{"count":3,"total_ns":60,"max_ns":30,)"
+          R"("p50_ns":20,"p99_ns":30,"by_generation":{)"
+          R"("unknown":{"count":1,"total_ns":10,"max_ns":10,"p50_ns":10,"p99_ns":10},)"
+          R"("0":{"count":1,"total_ns":20,"max_ns":20,"p50_ns":20,"p99_ns":20},)"
+          R"("2":{"count":1,"total_ns":30,"max_ns":30,"p50_ns":30,"p99_ns":30}}},)"
+          R"("streams":2,"chunks":9,)"
+          R"("gap":{"count":7,"p50_ns":1,"p90_ns":2,"p99_ns":3,"max_ns":4},)"
+          R"("but_for":{"count":7,"p50_ns":1,"p90_ns":1,"p99_ns":1,"max_ns":2},)"
+          R"("first_chunk":{"count":2,"p50_ns":5,"p90_ns":6,"p99_ns":6,"max_ns":6},)"
+          R"("verdicts":{"gc":2,"gc-partial":0,"upstream":0,"process":0},"over_budget":3,)"
+          R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"lost":8})"
+          "\n");
+  }
+}
+
+TEST_CASE("chunks and gaps within the budget are written only when asked for") {
+  GapFinding within;
+  GapFinding above;
+  above.over_budget = true;
+  const std::vector<Finding> findings{ChunkFinding{}, within, above};
+  const auto lines = [&](bool chunks) {
+    const std::string text = test::written_by<JsonlSink>(findings, JsonlOptions{.chunks = chunks});
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  CHECK(lines(false) == 1);
+  CHECK(lines(true) == 3);
+}
+
+TEST_CASE("text of the target is escaped and cannot break a line or throw") {
+  StreamFinding stream{.began = {}, .ended = {}, .first_chunk = {}, .chunks = 0};
+  stream.began.host = "a\"b\\c\nd\x01\xff\xc3(\xe2\x82" + std::string(1, '\0') + "\xc3\xa9";
+  stream.ended.model = "\xed\xa0\x80";
+  const std::string text = line_of(stream);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  const auto parsed = nlohmann::json::parse(text);
+  CHECK(parsed["host"].get<std::string>() ==
+        "a\"b\\c\nd\x01\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd" + std::string(1, '\0') + "\xc3\xa9");
+}
+
+TEST_CASE("milestones are seen at once, the rest when told") {
+  const test::TempFolder folder;
+  const std::string path = folder.file("out");
+  auto output = Output::open(path);
+  REQUIRE(output);
+  JsonlSink sink(*std::move(output), {});
+  sink.write(Lost{});
+  CHECK(test::read_file(path).empty());
+  sink.write(SummaryFinding{});
+  const auto after_summary = test::read_file(path).size();
+  CHECK(after_summary > 0);
+  sink.write(Lost{});
+  CHECK(test::read_file(path).size() == after_summary);
+  sink.flush();
+  CHECK(test::read_file(path).size() > after_summary);
+  CHECK(sink.finish());
+}
+
+TEST_CASE("a full disk is told by the sink's finish") {
+  auto output = Output::open("/dev/full");
+  if (!output) SKIP("no /dev/full");
+  JsonlSink sink(*std::move(output), {});
+  sink.write(SummaryFinding{});
+  CHECK(sink.failed());
+  CHECK_FALSE(sink.finish());
+}
+
+}  // namespace
+}  // namespace gcause

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "recording/timeline.h"
+
+namespace gcause {
+
+// Findings are what gcause says: one finding is one line of the JSON output, and the text report is
+// drawn from the same ones. Times are ns of CLOCK_MONOTONIC.
+
+enum class Verdict : std::uint8_t { gc, gc_partial, upstream, process };
+enum class Basis : std::uint8_t { arrival, overlap };
+
+struct PauseFinding {
+  PauseEnded pause;
+};
+
+struct StreamFinding {
+  StreamBegan began;
+  StreamEnded ended;
+  std::optional<Ns> first_chunk;  ///< time to first chunk
+  std::uint64_t chunks = 0;
+};
+
+struct ChunkFinding {
+  ChunkRead chunk;
+  Ns delivery = 0;
+  std::optional<Ns> held;  ///< not known if the thread never waited again
+};
+
+struct PauseCharge {
+  std::uint64_t id;
+  Ns charged;
+};
+
+struct GapFinding {
+  std::uint64_t stream = 0;
+  std::uint32_t index = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t tid = 0;
+  Ns from = 0;
+  Ns to = 0;
+  Ns gap = 0;
+  Ns upstream = 0;
+  Ns charged = 0;
+  Ns process = 0;
+  std::optional<Ns> cpu_wait;
+  Ns but_for = 0;
+  std::optional<Ns> held;
+  bool over_budget = false;
+  std::optional<Verdict> verdict;  ///< none within the budget, or where records were lost inside
+  Basis basis = Basis::overlap;
+  std::vector<PauseCharge> pauses;
+  std::vector<std::uint64_t> exonerated;
+  std::uint32_t burst = 1;
+};
+
+/// Nearest-rank quantiles over all values.
+struct Distribution {
+  std::uint64_t count = 0;
+  Ns p50 = 0;
+  Ns p90 = 0;
+  Ns p99 = 0;
+  Ns max = 0;
+};
+
+struct PauseTotals {
+  std::uint64_t count = 0;
+  Ns total = 0;
+  Ns max = 0;
+  Ns p50 = 0;
+  Ns p99 = 0;
+};
+
+struct SummaryFinding {
+  std::uint32_t pid = 0;
+  PauseTotals pauses;
+  std::map<std::optional<std::int32_t>, PauseTotals> by_generation;
+  std::uint64_t streams = 0;
+  std::uint64_t chunks = 0;
+  Distribution gap;
+  Distribution but_for;
+  Distribution first_chunk;
+  std::map<Verdict, std::uint64_t> verdicts;
+  std::uint64_t over_budget = 0;
+  std::uint64_t unjudged = 0;  ///< gaps above budget in which records were lost: no verdict
+  bool budget_kept = true;
+  bool but_for_kept = true;
+  std::uint64_t lost = 0;
+};
+
+using Finding = std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding,
+                             ChunkFinding, GapFinding, Lost, SummaryFinding>;
+
+}  // namespace gcause

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "attribution/attribution.h"
+#include "attribution/pause_log.h"
+#include "attribution/quantiles.h"
+
+namespace gcause {
+
+/// The streams and pauses of one process, and what follows from them.
+class Attribution::Process {
+ public:
+  Process(std::uint32_t pid, const FindingHandler& handler, const Ns& budget,
+          Progress& progress)
+      : pid_(pid), handler_(handler), budget_(budget), progress_(progress) {}
+
+  void pause_began(const PauseBegan& event) { log_.open(event.tid, event.at); }
+  void pause_ended(const PauseEnded& event);
+  void stream_began(const StreamBegan& event);
+  void chunk_read(const ChunkRead& event);
+  void stream_ended(const StreamEnded& event);
+  void wait_began(const WaitBegan& event);
+  void lost(const Lost& event);
+
+  /// Nothing more will come: what is pending leaves, with `held` unknown.
+  void flush(Ns at);
+  SummaryFinding summary();
+
+ private:
+  /// A chunk on its way out: delivered, but its thread has not waited again yet, or the burst
+  /// behind its gap is still being counted.
+  struct Outgoing {
+    ChunkFinding chunk;
+    std::optional<GapFinding> gap;
+    bool waited = false;
+    bool burst_open = false;
+  };
+
+  struct Stream {
+    StreamBegan began;
+    std::optional<StreamEnded> ended;
+    std::optional<Ns> first_chunk;
+    std::uint64_t chunks = 0;
+    std::uint32_t undelivered = 0;
+    std::optional<Ns> last_delivery;
+    Ns last_but_for_delivery = 0;  ///< d' of the same chunk
+    std::deque<Outgoing> outgoing;
+    std::uint64_t sent = 0;  ///< chunks that have left; the first of `outgoing` has this ordinal
+  };
+
+  /// A read that returned while another thread was in a pause: not delivered yet.
+  struct Undelivered {
+    ChunkRead chunk;
+    Ns delivery;              ///< at the earliest
+    std::optional<Ns> wait;   ///< its thread waited again before it was delivered
+  };
+
+  /// A delivered chunk whose thread has not waited again: stream and ordinal in it.
+  struct Awaiting {
+    std::uint64_t stream;
+    std::uint64_t ordinal;
+  };
+
+  void deliver(const ChunkRead& chunk, Ns delivery, std::optional<Ns> wait);
+  void deliver_pending(Ns at, bool all);
+  GapFinding make_gap(const Stream& stream, const ChunkRead& chunk, Ns delivery) const;
+  void charge_pauses(GapFinding& gap, Ns charged_from) const;
+  void count_gap(const GapFinding& gap, Ns but_for_gap);
+  void extend_burst(Stream& stream, const ChunkRead& chunk, Ns delivery);
+  void set_held(const Awaiting& awaiting, std::optional<Ns> wait);
+  void send_ready(std::uint64_t id, bool all);
+  bool contains_loss(Ns from, Ns to) const;
+  void forget_old_pauses();
+
+  std::uint32_t pid_;
+  const FindingHandler& handler_;
+  const Ns& budget_;
+  Progress& progress_;
+
+  PauseLog log_;
+  std::size_t forget_at_ = 1024;
+  std::unordered_map<std::uint64_t, Stream> streams_;
+  std::vector<Undelivered> undelivered_;
+  std::unordered_map<std::uint32_t, std::vector<Awaiting>> awaiting_;  ///< by tid
+  std::vector<std::pair<Ns, Ns>> losses_;
+
+  Quantiles pauses_;
+  std::map<std::optional<std::int32_t>, Quantiles> by_generation_;
+  Quantiles gaps_;
+  Quantiles but_for_;
+  Quantiles first_chunks_;
+  std::uint64_t stream_count_ = 0;
+  std::uint64_t chunk_count_ = 0;
+  std::map<Verdict, std::uint64_t> verdicts_;
+  std::uint64_t over_budget_ = 0;
+  std::uint64_t unjudged_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace gcause

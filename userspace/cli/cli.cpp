@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "version.h"
+
+namespace gcause {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongCommandLine = 2;
+
+/// Two lines: what failed and why, and what cures it.
+int say(const Error& error, int code) {
+  std::fprintf(stderr, "gcause: %s\n", error.what.c_str());
+  std::fprintf(stderr, "  hint: %s\n", error.cure.c_str());
+  return code;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app{"Which garbage-collector pauses of a Python process broke its token streams"};
+  app.name("gcause");
+  app.set_version_flag("--version", std::string("gcause ") + kVersion);
+  app.require_subcommand(1);
+  Action action;
+  add_record(app, action);
+  add_report(app, action);
+  add_doctor(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string subject = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    return say({error.what(), "gcause" + subject + " --help lists what it takes"},
+               kWrongCommandLine);
+  }
+  auto code = action();
+  return code ? *code : say(code.error(), kFailed);
+}
+
+}  // namespace gcause

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "session/record.h"
+#include "util/result.h"
+
+namespace gcause {
+
+/// What a subcommand does once the command line is known to be right.
+using Action = std::function<Result<int>()>;
+
+// Each adds one subcommand and fills `action` when it was chosen.
+void add_record(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
+
+/// An option that takes a TIME; the value is checked while the command line is parsed.
+CLI::Option* add_duration(CLI::App& app, const std::string& names, std::optional<Ns>& value,
+                          const std::string& help);
+
+/// -f and -o, as record and report share them: without -f the ending of the file decides.
+struct OutputChoice {
+  std::string format;
+  std::string output = "-";
+
+  void add_to(CLI::App& app);
+  Format chosen() const;
+};
+
+}  // namespace gcause

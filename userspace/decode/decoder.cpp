@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/decoder.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "decode/kernel_abi.h"
+
+namespace gcause {
+namespace {
+
+/// Copies a record out of bytes that may not be aligned for it; nothing if there are too few.
+template <typename Record>
+std::optional<Record> read_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < sizeof(Record)) return std::nullopt;
+  Record record;
+  std::memcpy(&record, bytes.data(), sizeof record);
+  return record;
+}
+
+Ns to_ns(u64 ns) { return static_cast<Ns>(ns); }
+
+std::string peer_of(const socket_seen_record& record) {
+  if (record.family == AF_UNIX) return "unix";
+  char text[INET6_ADDRSTRLEN] = "?";
+  ::inet_ntop(record.family, record.remote_address, text, sizeof text);
+  const std::string port = std::to_string(record.remote_port);
+  return record.family == AF_INET6 ? "[" + std::string(text) + "]:" + port
+                                   : std::string(text) + ":" + port;
+}
+
+std::optional<Event> decode_io(std::span<const std::byte> bytes) {
+  const auto record = read_record<io_record>(bytes);
+  if (!record || record->length > bytes.size() - sizeof *record) return std::nullopt;
+  const auto& header = record->header;
+  Io io{};
+  io.end = to_ns(header.ns);
+  io.begin = record->begin_ns ? to_ns(record->begin_ns) : io.end;
+  io.pid = header.pid;
+  io.tid = header.tid;
+  io.direction = header.flags & IO_WRITE ? Direction::write : Direction::read;
+  io.layer = header.flags & IO_TLS ? Layer::tls : Layer::socket;
+  io.inside_tls = header.flags & IO_INSIDE_TLS;
+  io.connection = record->connection;
+  io.socket = record->socket;
+  io.result = record->result;
+  if (header.flags & IO_HAS_SEQUENCE) io.sequence_end = record->sequence_end;
+  io.offset = record->offset;
+  io.last = header.flags & IO_LAST;
+  io.payload = bytes.subspan(sizeof *record, record->length);
+  return io;
+}
+
+std::optional<Event> decode_collection_end(std::span<const std::byte> bytes) {
+  const auto record = read_record<collection_end_record>(bytes);
+  if (!record) return std::nullopt;
+  const auto& header = record->header;
+  CollectionEnd event{};
+  event.begin = to_ns(record->begin_ns);
+  event.end = to_ns(header.ns);
+  event.pid = header.pid;
+  event.tid = header.tid;
+  event.idle = header.flags & COLLECTION_IDLE;
+  if (header.flags & COLLECTION_HAS_STATS) {
+    if (record->generation >= 0 && record->generation <= 2) event.generation = record->generation;
+    event.collected = record->collected;
+  }
+  if (header.flags & COLLECTION_HAS_CPU) event.cpu = to_ns(record->cpu_ns);
+  return event;
+}
+
+std::optional<Event> decode_socket_closed(std::span<const std::byte> bytes) {
+  const auto record = read_record<socket_closed_record>(bytes);
+  if (!record) return std::nullopt;
+  return SocketClosed{to_ns(record->header.ns), record->socket, record->error,
+                      (record->header.flags & SOCKET_CLOSED_BY_PROCESS) != 0};
+}
+
+/// `bytes` is one record, whole, and at least a header long.
+std::optional<Event> decode(const record_header& header, std::span<const std::byte> bytes) {
+  const Ns at = to_ns(header.ns);
+  switch (static_cast<record_kind>(header.kind)) {
+    case RECORD_COLLECTION_BEGIN: return CollectionBegin{at, header.pid, header.tid};
+    case RECORD_COLLECTION_END: return decode_collection_end(bytes);
+    case RECORD_IO: return decode_io(bytes);
+    case RECORD_ARRIVAL:
+      if (const auto record = read_record<arrival_record>(bytes)) {
+        return Arrival{at, record->socket, record->sequence_end};
+      }
+      return std::nullopt;
+    case RECORD_WAIT: return Wait{at, header.pid, header.tid};
+    case RECORD_SOCKET_SEEN:
+      if (const auto record = read_record<socket_seen_record>(bytes)) {
+        return SocketSeen{at, header.pid, record->socket, record->sequence_end, peer_of(*record)};
+      }
+      return std::nullopt;
+    case RECORD_SOCKET_CLOSED: return decode_socket_closed(bytes);
+    case RECORD_TLS_FREED:
+      if (const auto record = read_record<tls_freed_record>(bytes)) {
+        return TlsFreed{at, header.pid, record->connection};
+      }
+      return std::nullopt;
+    case RECORD_PROCESS_EXIT: return ProcessExit{at, header.pid};
+    case RECORD_PROCESS_FORK:
+      if (const auto record = read_record<process_fork_record>(bytes)) {
+        return ProcessFork{at, header.pid, record->child};
+      }
+      return std::nullopt;
+    case RECORD_PROCESS_EXEC: return ProcessExec{at, header.pid};
+  }
+  return std::nullopt;
+}
+
+record_header header_at(const std::vector<std::byte>& arena, std::size_t offset) {
+  record_header header;
+  std::memcpy(&header, arena.data() + offset, sizeof header);
+  return header;
+}
+
+}  // namespace
+
+void Decoder::feed(std::span<const std::byte> records) {
+  std::size_t offset = arena_.size();
+  arena_.insert(arena_.end(), records.begin(), records.end());
+  while (arena_.size() - offset >= sizeof(record_header)) {
+    const auto header = header_at(arena_, offset);
+    if (header.size < sizeof header || header.size > arena_.size() - offset) break;
+    const Ns at = to_ns(header.ns);
+    sorted_ = sorted_ && (pending_.empty() || pending_.back().at <= at);
+    newest_ = std::max(newest_, at);
+    pending_.push_back({at, offset});
+    offset += (header.size + 7) & ~std::size_t{7};
+    if (offset >= arena_.size()) return;
+  }
+  if (offset < arena_.size()) {
+    ++malformed_;
+    arena_.resize(offset);
+  }
+}
+
+void Decoder::emit(const Pending& pending) {
+  const auto header = header_at(arena_, pending.offset);
+  const auto bytes = std::span<const std::byte>(arena_).subspan(pending.offset, header.size);
+  if (const auto event = decode(header, bytes)) {
+    ++events_;
+    handler_(*event);
+  } else {
+    ++malformed_;
+  }
+}
+
+void Decoder::release(Ns up_to) {
+  if (!sorted_) {
+    std::stable_sort(pending_.begin(), pending_.end(),
+                     [](const Pending& a, const Pending& b) { return a.at < b.at; });
+    sorted_ = true;
+  }
+  std::size_t done = 0;
+  while (done < pending_.size() && pending_[done].at <= up_to) emit(pending_[done++]);
+  if (done == 0) return;
+  // What stays is little; it moves to the front of a fresh arena.
+  std::vector<std::byte> arena;
+  for (std::size_t i = done; i < pending_.size(); ++i) {
+    const auto size = (header_at(arena_, pending_[i].offset).size + 7) & ~std::size_t{7};
+    const auto from = arena_.begin() + static_cast<std::ptrdiff_t>(pending_[i].offset);
+    pending_[i].offset = arena.size();
+    arena.insert(arena.end(), from, from + static_cast<std::ptrdiff_t>(size));
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(done));
+  arena_.swap(arena);
+}
+
+void Decoder::advance(std::optional<Ns> up_to) {
+  release(up_to ? std::max(*up_to, newest_ - window_) : newest_ - window_);
+}
+
+void Decoder::finish() { release(newest_); }
+
+}  // namespace gcause

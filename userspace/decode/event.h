@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "util/time.h"
+
+namespace gcause {
+
+enum class Direction : std::uint8_t { read, write };
+
+/// Where the bytes of an `Io` were seen: in a socket call, or in the TLS library above it.
+enum class Layer : std::uint8_t { socket, tls };
+
+/// One read or write as the process saw it, or one piece of a long one.
+struct Io {
+  Ns begin;                   ///< the call was entered; equal to `end` where that is not known
+  Ns end;                     ///< the call returned
+  std::uint32_t pid;
+  std::uint32_t tid;
+  Direction direction;
+  Layer layer;
+  bool inside_tls;            ///< a socket call that the TLS library made: without payload
+  std::uint64_t connection;   ///< the SSL object for tls, the socket's cookie for socket
+  std::uint64_t socket;       ///< the socket's cookie; 0 if not known
+  std::int64_t result;        ///< bytes moved by the whole call; 0 at end of file; below 0: failed
+  std::optional<std::uint32_t> sequence_end;  ///< TCP sequence number behind the whole call's bytes
+  std::uint32_t offset;       ///< of `payload` in the call's bytes
+  bool last;                  ///< no further piece of this call follows
+  std::span<const std::byte> payload;  ///< valid during the call that hands the event over
+};
+
+/// A followed socket's receive queue grew up to `sequence_end`.
+struct Arrival {
+  Ns at;
+  std::uint64_t socket;
+  std::uint32_t sequence_end;
+};
+
+/// A thread that had read something entered a blocking call again.
+struct Wait {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+};
+
+/// A socket was seen for the first time.
+struct SocketSeen {
+  Ns at;
+  std::uint32_t pid;
+  std::uint64_t socket;
+  std::uint32_t sequence_end;  ///< TCP: behind the newest byte that had arrived by then
+  std::string peer;            ///< "address:port", or "unix"
+};
+
+/// A socket reached its closed state. `error` is the errno that the kernel left on it, or 0.
+struct SocketClosed {
+  Ns at;
+  std::uint64_t socket;
+  std::int32_t error;
+  bool by_process;  ///< the process no longer holds it: nothing can be read from it any more
+};
+
+/// The TLS library released an SSL object; its address may be used again.
+struct TlsFreed {
+  Ns at;
+  std::uint32_t pid;
+  std::uint64_t connection;
+};
+
+struct CollectionBegin {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+};
+
+struct CollectionEnd {
+  Ns begin;
+  Ns end;
+  std::uint32_t pid;
+  std::uint32_t tid;
+  bool idle;  ///< the collector returned at once: this was no collection
+  std::optional<std::int32_t> generation;
+  std::optional<std::int64_t> collected;
+  std::optional<Ns> cpu;
+};
+
+struct ProcessExit {
+  Ns at;
+  std::uint32_t pid;
+};
+
+/// The process replaced its program: its probes are gone with the old one.
+struct ProcessExec {
+  Ns at;
+  std::uint32_t pid;
+};
+
+/// A process was forked by a followed one.
+struct ProcessFork {
+  Ns at;
+  std::uint32_t parent;
+  std::uint32_t child;
+};
+
+/// Records that the kernel side could not hand over between two readings of its counters.
+struct RecordsLost {
+  Ns from;
+  Ns to;
+  std::string where;
+  std::uint64_t count;
+};
+
+using Event = std::variant<Io, Arrival, Wait, SocketSeen, SocketClosed, TlsFreed, CollectionBegin,
+                           CollectionEnd, ProcessExit, ProcessExec, ProcessFork, RecordsLost>;
+
+}  // namespace gcause

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "util/time.h"
+
+namespace gcause {
+
+// The timeline is what a recording holds: everything that attribution needs, in the order of time,
+// and no payload. A live run and the replay of its recording feed the same timeline to attribution.
+
+enum class StreamDirection : std::uint8_t { read = 0, write = 1 };
+enum class StreamProtocol : std::uint8_t { http1 = 0, h2 = 1, tls_records = 2 };
+enum class StreamEnd : std::uint8_t {
+  done = 0,
+  eof = 1,
+  reset = 2,
+  timeout = 3,
+  truncated = 4,
+  open = 5,
+};
+enum class PauseKind : std::uint8_t { gc = 0, stop_the_world = 1 };
+enum class PauseReason : std::uint8_t { automatic = 0, manual = 1, shutdown = 2 };
+enum class CollectorMethod : std::uint8_t { usdt = 0, symbol = 1, debuginfo = 2, scan = 3 };
+
+struct SessionStarted {
+  std::string version;
+  Ns monotonic;  ///< one instant on CLOCK_MONOTONIC
+  Ns wall;       ///< and the same on CLOCK_REALTIME
+  Ns budget;
+  std::string kernel;
+  std::map<std::string, bool> features;
+};
+
+struct TlsLibrary {
+  std::string object;
+  std::vector<std::string> functions;
+};
+
+struct ProcessFollowed {
+  std::uint32_t pid;
+  std::uint64_t start_ticks;  ///< clock ticks since boot; with the pid it names the process
+  std::string exe;
+  std::optional<std::string> python_version;
+  std::optional<bool> free_threaded;
+  CollectorMethod collector_method;
+  std::string collector_object;
+  std::string collector_symbol;
+  std::uint64_t collector_address;  ///< ELF virtual address
+  std::vector<TlsLibrary> tls;
+  Ns seen_from;
+};
+
+struct PauseBegan {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+};
+
+struct PauseEnded {
+  std::uint64_t id;  ///< 0: the collector returned without collecting, so this was no pause
+  std::uint32_t pid;
+  std::uint32_t tid;
+  std::optional<std::int64_t> interpreter;
+  PauseKind kind;
+  std::optional<std::int32_t> generation;
+  std::optional<PauseReason> reason;
+  Ns begin;
+  Ns end;
+  std::optional<Ns> cpu;
+  std::optional<std::int64_t> collected;
+};
+
+struct StreamBegan {
+  std::uint64_t id;
+  std::uint32_t pid;
+  StreamDirection direction;
+  std::optional<std::string> peer;
+  std::optional<std::string> host;
+  bool tls;
+  StreamProtocol protocol;
+  Ns begin;                       ///< the response head was read
+  std::optional<Ns> request_end;  ///< the last byte of the request was written
+};
+
+struct ChunkRead {
+  std::uint64_t stream;
+  std::uint32_t index;  ///< from 0 in its stream
+  std::uint32_t pid;
+  std::uint32_t tid;
+  std::uint32_t bytes;  ///< of the SSE event, framing of HTTP not counted
+  Ns read;
+  std::optional<Ns> arrival;
+};
+
+struct StreamEnded {
+  std::uint64_t id;
+  std::uint32_t pid;
+  Ns at;
+  StreamEnd end;
+  std::optional<std::string> model;
+  std::uint64_t comments;  ///< comments, pings and other events that are no chunks
+  std::uint64_t bytes;     ///< of the body
+};
+
+struct WaitBegan {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+};
+
+struct Lost {
+  std::optional<std::uint32_t> pid;
+  std::string where;
+  std::uint64_t count;
+  Ns from;
+  Ns to;
+};
+
+struct ProcessEnded {
+  Ns at;
+  std::uint32_t pid;
+};
+
+/// The recording was ended in order; a recording without it was cut off.
+struct RecordingEnded {
+  Ns at;
+};
+
+using TimelineEvent =
+    std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
+                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded>;
+
+/// Takes the timeline, one event at a time, in the order of time.
+class TimelineConsumer {
+ public:
+  virtual ~TimelineConsumer() = default;
+  virtual void consume(const TimelineEvent& event) = 0;
+};
+
+}  // namespace gcause

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "recording/timeline.h"
+
+namespace gcause {
+
+// The fields of each event, in the order of the file: the one place that knows it. New fields go to
+// the end of their event. `archive` is a Writer or a Reader. Writer takes the event by the same
+// reference and only reads it.
+
+template <typename Archive>
+void fields(Archive& archive, SessionStarted& e) {
+  archive(e.version)(e.monotonic)(e.wall)(e.budget)(e.kernel)(e.features);
+}
+
+template <typename Archive>
+void fields(Archive& archive, TlsLibrary& e) {
+  archive(e.object)(e.functions);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ProcessFollowed& e) {
+  archive(e.pid)(e.start_ticks)(e.exe)(e.python_version)(e.free_threaded)(e.collector_method)(
+      e.collector_object)(e.collector_symbol)(e.collector_address)(e.tls)(e.seen_from);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PauseBegan& e) {
+  archive(e.at)(e.pid)(e.tid);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PauseEnded& e) {
+  archive(e.id)(e.pid)(e.tid)(e.interpreter)(e.kind)(e.generation)(e.reason)(e.begin)(e.end)(
+      e.cpu)(e.collected);
+}
+
+template <typename Archive>
+void fields(Archive& archive, StreamBegan& e) {
+  archive(e.id)(e.pid)(e.direction)(e.peer)(e.host)(e.tls)(e.protocol)(e.begin)(e.request_end);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ChunkRead& e) {
+  archive(e.stream)(e.index)(e.pid)(e.tid)(e.bytes)(e.read)(e.arrival);
+}
+
+template <typename Archive>
+void fields(Archive& archive, StreamEnded& e) {
+  archive(e.id)(e.pid)(e.at)(e.end)(e.model)(e.comments)(e.bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, WaitBegan& e) {
+  archive(e.at)(e.pid)(e.tid);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Lost& e) {
+  archive(e.pid)(e.where)(e.count)(e.from)(e.to);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ProcessEnded& e) {
+  archive(e.at)(e.pid);
+}
+
+template <typename Archive>
+void fields(Archive& archive, RecordingEnded& e) {
+  archive(e.at);
+}
+
+}  // namespace gcause

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/followed.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/overloaded.h"
+
+namespace gcause {
+namespace {
+
+constexpr Ns kScanEvery = kSecond;
+constexpr Ns kExitRecordGrace = 300 * kMillisecond;
+constexpr Ns kBecomesPythonWithin = 10 * kSecond;
+
+bool has_ended(const Fd& pidfd) {
+  pollfd poll = {pidfd.get(), POLLIN, 0};
+  return pidfd && ::poll(&poll, 1, 0) > 0;
+}
+
+}  // namespace
+
+Result<> FollowedProcesses::add(Target target) {
+  const auto pid = target.pid;
+  Process process{std::move(target), Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), 0};
+  auto attached = loader_.attach(process.target);
+  if (!attached) {
+    loader_.detach(pid);
+    return attached;
+  }
+  candidates_.erase(pid);
+  followed_(process.target);
+  processes_.insert_or_assign(pid, std::move(process));
+  return Ok{};
+}
+
+void FollowedProcesses::handle(const Event& event) {
+  std::visit(Overloaded{
+                 [&](const ProcessExit& e) { remove(e.pid); },
+                 [&](const ProcessExec& e) {
+                   remove(e.pid);
+                   add_candidate(e.pid, e.at + kBecomesPythonWithin);
+                 },
+                 [&](const ProcessFork& e) {
+                   if (with_children_) {
+                     add_candidate(e.child, e.at + kBecomesPythonWithin);
+                   } else {
+                     ++ignored_children_;
+                   }
+                 },
+                 [](const auto&) {},
+             },
+             event);
+}
+
+void FollowedProcesses::remove(std::uint32_t pid) {
+  loader_.detach(pid);
+  processes_.erase(pid);
+  candidates_.erase(pid);
+}
+
+void FollowedProcesses::tick(Ns now) {
+  const auto candidates = candidates_;
+  for (const auto& [pid, deadline] : candidates) {
+    auto target = describe_target(procfs_, pid);
+    if (target && add(*std::move(target))) continue;
+    if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
+  }
+  if (now < next_scan_) return;
+  next_scan_ = now + kScanEvery;
+  for (auto& [pid, process] : processes_) {
+    const auto sites = sites_of_new_objects(procfs_, pid, process.target);
+    // A process that ends meanwhile is told by its exit.
+    if (!sites.empty()) (void)!loader_.attach_sites(process.target, sites);
+  }
+}
+
+std::vector<std::uint32_t> FollowedProcesses::silently_ended(Ns now) {
+  std::vector<std::uint32_t> ended;
+  for (auto& [pid, process] : processes_) {
+    if (process.ended_since == 0 && has_ended(process.pidfd)) process.ended_since = now;
+    if (process.ended_since != 0 && now > process.ended_since + kExitRecordGrace) {
+      ended.push_back(pid);
+    }
+  }
+  return ended;
+}
+
+}  // namespace gcause

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "decode/event.h"
+#include "loader/loader.h"
+#include "recording/timeline.h"
+#include "target/procfs.h"
+#include "target/target.h"
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace gcause {
+
+/// The set of followed processes: attaches, looks for new libraries, takes children in where that
+/// was asked for, and lets go of what has ended.
+class FollowedProcesses {
+ public:
+  /// `followed` is called for each process whose probes are in.
+  FollowedProcesses(Loader& loader, const Procfs& procfs, bool with_children,
+                    std::function<void(const Target&)> followed)
+      : loader_(loader),
+        procfs_(procfs),
+        with_children_(with_children),
+        followed_(std::move(followed)) {}
+
+  /// Attaches to a process that has been described.
+  Result<> add(Target target);
+
+  /// To be attached to as soon as it has become a CPython process, until `deadline`.
+  void add_candidate(std::uint32_t pid, Ns deadline) { candidates_[pid] = deadline; }
+
+  /// Takes in forks, execs and exits.
+  void handle(const Event& event);
+
+  /// To be called several times a second: candidates, and once a second new libraries.
+  void tick(Ns now);
+
+  /// Processes whose exit the kernel told but no record did: to be ended by the caller.
+  std::vector<std::uint32_t> silently_ended(Ns now);
+
+  bool empty() const { return processes_.empty() && candidates_.empty(); }
+  bool has_processes() const { return !processes_.empty(); }
+
+  /// Children that were seen and not followed.
+  std::size_t ignored_children() const { return ignored_children_; }
+  void note_ignored_children(std::size_t count) { ignored_children_ += count; }
+
+ private:
+  struct Process {
+    Target target;
+    Fd pidfd;
+    Ns ended_since = 0;  ///< the kernel says so; a record should follow
+  };
+
+  void remove(std::uint32_t pid);
+
+  Loader& loader_;
+  const Procfs& procfs_;
+  bool with_children_;
+  std::function<void(const Target&)> followed_;
+  std::map<std::uint32_t, Process> processes_;
+  std::map<std::uint32_t, Ns> candidates_;
+  std::size_t ignored_children_ = 0;
+  Ns next_scan_ = 0;
+};
+
+}  // namespace gcause

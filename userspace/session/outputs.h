@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attribution/attribution.h"
+#include "recording/recording.h"
+#include "session/record.h"
+#include "sink/sink.h"
+
+namespace gcause {
+
+/// Hands the timeline to several consumers, in their order.
+class Tee : public TimelineConsumer {
+ public:
+  void add(TimelineConsumer& consumer) { consumers_.push_back(&consumer); }
+  void consume(const TimelineEvent& event) override {
+    for (auto* consumer : consumers_) consumer->consume(event);
+  }
+
+ private:
+  std::vector<TimelineConsumer*> consumers_;
+};
+
+/// Everything behind the timeline: attribution, and the sink or the recording that was asked for.
+class Outputs : public TimelineConsumer {
+ public:
+  /// Opens the output, so that one that cannot be written is known before anything is attached.
+  static Result<std::unique_ptr<Outputs>> make(Format format, const std::string& path, bool chunks,
+                                               std::optional<Ns> budget_override);
+
+  void consume(const TimelineEvent& event) override;
+  Result<> finish();
+
+  const Progress& progress() const { return attribution_.progress(); }
+
+  /// The budget of some process is broken, and would be kept but for the pauses.
+  bool broken_by_collector() const { return broken_by_collector_; }
+
+  /// What was written so far outlives this process from here on.
+  void flush();
+
+ private:
+  explicit Outputs(std::optional<Ns> budget_override);
+
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<RecordingWriter> recording_;
+  Attribution attribution_;
+  bool broken_by_collector_ = false;
+};
+
+}  // namespace gcause

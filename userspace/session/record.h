@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "util/result.h"
+#include "util/time.h"
+
+namespace gcause {
+
+enum class Format : std::uint8_t { text, jsonl, recording };
+
+struct RecordOptions {
+  std::optional<std::uint32_t> pid;
+  std::vector<std::string> command;  ///< started and followed, where no pid is given
+  std::optional<Ns> duration;
+  Ns budget = 100 * kMillisecond;
+  Format format = Format::text;
+  std::string output = "-";
+  bool subprocesses = false;
+  bool chunks = false;
+  bool check = false;
+  std::set<std::string> without;  ///< kernel features to be treated as absent
+  std::uint32_t ring_bytes = 4 << 20;
+  std::string raw_capture;  ///< file for the kernel's records, payload included; tests only
+};
+
+/// Attaches, records until the end, and writes what was asked for. Returns the exit code of the
+/// process: 0, or 3 where `check` finds the budget broken because of the collector.
+Result<int> record(const RecordOptions& options);
+
+}  // namespace gcause

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sink/jsonl.h"
+
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sink/names.h"
+
+namespace gcause {
+namespace {
+
+// With --chunks a busy gateway makes tens of thousands of lines a second, most of them numbers. So
+// the objects are put together by hand, and nlohmann only escapes text that needs it.
+
+void put(std::string& out, std::nullptr_t) { out += "null"; }
+
+void put(std::string& out, std::same_as<bool> auto value) { out += value ? "true" : "false"; }
+
+template <typename T>
+requires(std::integral<T> && !std::same_as<T, bool>) void put(std::string& out, T value) {
+  char digits[24];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text,
+                             [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
+void put(std::string& out, std::string_view text) {
+  if (is_plain(text)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
+
+void put(std::string& out, const std::string& text) { put(out, std::string_view(text)); }
+
+template <typename T>
+requires(std::is_enum_v<T>) void put(std::string& out, T value) { put(out, name_of(value)); }
+
+template <typename T>
+void put(std::string& out, const std::optional<T>& value) {
+  if (value) {
+    put(out, *value);
+  } else {
+    put(out, nullptr);
+  }
+}
+
+/// Text that the target did not give is empty in some findings; in the output it is null.
+std::optional<std::string_view> known(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+/// Writes one object; the closing brace comes with the end of its life.
+class Object {
+ public:
+  explicit Object(std::string& out) : out_(out) { out_ += '{'; }
+  Object(std::string& out, std::string_view type) : Object(out) { field("type", type); }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object() { out_ += '}'; }
+
+  template <typename T>
+  Object& field(std::string_view key, const T& value) {
+    begin(key);
+    put(out_, value);
+    return *this;
+  }
+
+  /// A field whose value `write` appends, as an object or a list.
+  template <typename Write>
+  Object& nested(std::string_view key, Write write) {
+    begin(key);
+    write(out_);
+    return *this;
+  }
+
+  template <typename Item, typename Write>
+  Object& list(std::string_view key, const std::vector<Item>& items, Write write) {
+    begin(key);
+    out_ += '[';
+    bool first = true;
+    for (const Item& item : items) {
+      if (!first) out_ += ',';
+      first = false;
+      write(out_, item);
+    }
+    out_ += ']';
+    return *this;
+  }
+
+ private:
+  void begin(std::string_view key) {
+    if (!first_) out_ += ',';
+    first_ = false;
+    put(out_, key);
+    out_ += ':';
+  }
+
+  std::string& out_;
+  bool first_ = true;
+};
+
+/// A quantile of nothing is not known.
+std::optional<Ns> unless_empty(std::uint64_t count, Ns value) {
+  if (count == 0) return std::nullopt;
+  return value;
+}
+
+void put_distribution(std::string& out, const Distribution& values) {
+  Object(out)
+      .field("count", values.count)
+      .field("p50_ns", unless_empty(values.count, values.p50))
+      .field("p90_ns", unless_empty(values.count, values.p90))
+      .field("p99_ns", unless_empty(values.count, values.p99))
+      .field("max_ns", unless_empty(values.count, values.max));
+}
+
+void put_pause_totals(Object& object, const PauseTotals& totals) {
+  object.field("count", totals.count)
+      .field("total_ns", totals.total)
+      .field("max_ns", unless_empty(totals.count, totals.max))
+      .field("p50_ns", unless_empty(totals.count, totals.p50))
+      .field("p99_ns", unless_empty(totals.count, totals.p99));
+}
+
+void put_line(std::string& out, const SessionStarted& session) {
+  Object(out, "session")
+      .field("schema", 1)
+      .field("version", session.version)
+      .field("monotonic_ns", session.monotonic)
+      .field("wall_ns", session.wall)
+      .field("budget_ns", session.budget)
+      .field("kernel", known(session.kernel))
+      .nested("features", [&](std::string& into) {
+        Object features(into);
+        for (const auto& [name, present] : session.features) features.field(name, present);
+      });
+}
+
+void put_line(std::string& out, const ProcessFollowed& process) {
+  Object(out, "process")
+      .field("pid", process.pid)
+      .field("start_ticks", process.start_ticks)
+      .field("exe", known(process.exe))
+      .nested("python",
+              [&](std::string& into) {
+                Object(into)
+                    .field("version", process.python_version)
+                    .field("free_threaded", process.free_threaded);
+              })
+      .nested("collector",
+              [&](std::string& into) {
+                Object(into)
+                    .field("method", process.collector_method)
+                    .field("object", known(process.collector_object))
+                    .field("symbol", known(process.collector_symbol))
+                    .field("address", process.collector_address);
+              })
+      .field("gc", nullptr)
+      .list("tls", process.tls,
+            [](std::string& into, const TlsLibrary& library) {
+              Object(into)
+                  .field("object", library.object)
+                  .list("functions", library.functions,
+                        [](std::string& item, const std::string& name) { put(item, name); });
+            })
+      .field("seen_from_ns", process.seen_from);
+}
+
+void put_line(std::string& out, const PauseFinding& finding) {
+  const PauseEnded& pause = finding.pause;
+  Object(out, "pause")
+      .field("id", pause.id)
+      .field("pid", pause.pid)
+      .field("tid", pause.tid)
+      .field("interpreter", pause.interpreter)
+      .field("kind", pause.kind)
+      .field("generation", pause.generation)
+      .field("reason", pause.reason)
+      .field("begin_ns", pause.begin)
+      .field("end_ns", pause.end)
+      .field("duration_ns", pause.end - pause.begin)
+      .field("cpu_ns", pause.cpu)
+      .field("collected", pause.collected)
+      .field("trigger", nullptr);
+}
+
+void put_line(std::string& out, const StreamFinding& stream) {
+  Object(out, "stream")
+      .field("id", stream.began.id)
+      .field("pid", stream.began.pid)
+      .field("direction", stream.began.direction)
+      .field("peer", stream.began.peer)
+      .field("host", stream.began.host)
+      .field("model", stream.ended.model)
+      .field("tls", stream.began.tls)
+      .field("protocol", stream.began.protocol)
+      .field("begin_ns", stream.began.begin)
+      .field("first_chunk_ns", stream.first_chunk)
+      .field("end_ns", stream.ended.at)
+      .field("chunks", stream.chunks)
+      .field("comments", stream.ended.comments)
+      .field("bytes", stream.ended.bytes)
+      .field("end", stream.ended.end);
+}
+
+void put_line(std::string& out, const ChunkFinding& finding) {
+  const ChunkRead& chunk = finding.chunk;
+  Object(out, "chunk")
+      .field("stream", chunk.stream)
+      .field("index", chunk.index)
+      .field("pid", chunk.pid)
+      .field("tid", chunk.tid)
+      .field("bytes", chunk.bytes)
+      .field("arrival_ns", chunk.arrival)
+      .field("read_ns", chunk.read)
+      .field("delivery_ns", finding.delivery)
+      .field("held_ns", finding.held)
+      .field("source", nullptr);
+}
+
+void put_line(std::string& out, const GapFinding& gap) {
+  Object(out, "gap")
+      .field("stream", gap.stream)
+      .field("index", gap.index)
+      .field("pid", gap.pid)
+      .field("from_ns", gap.from)
+      .field("to_ns", gap.to)
+      .field("gap_ns", gap.gap)
+      .field("upstream_ns", gap.upstream)
+      .field("charged_ns", gap.charged)
+      .field("process_ns", gap.process)
+      .field("cpu_wait_ns", gap.cpu_wait)
+      .field("but_for_ns", gap.but_for)
+      .field("held_ns", gap.held)
+      .field("over_budget", gap.over_budget)
+      .field("verdict", gap.verdict)
+      .field("basis", gap.basis)
+      .list("pauses", gap.pauses,
+            [](std::string& into, const PauseCharge& pause) {
+              Object(into).field("id", pause.id).field("charged_ns", pause.charged);
+            })
+      .list("exonerated", gap.exonerated,
+            [](std::string& into, std::uint64_t id) { put(into, id); })
+      .field("burst", gap.burst);
+}
+
+void put_line(std::string& out, const Lost& lost) {
+  Object(out, "lost")
+      .field("pid", lost.pid)
+      .field("where", lost.where)
+      .field("count", lost.count)
+      .field("from_ns", lost.from)
+      .field("to_ns", lost.to);
+}
+
+void put_pauses(std::string& out, const SummaryFinding& summary) {
+  Object pauses(out);
+  put_pause_totals(pauses, summary.pauses);
+  pauses.nested("by_generation", [&](std::string& into) {
+    Object generations(into);
+    for (const auto& [generation, totals] : summary.by_generation) {
+      const std::string key = generation ? std::to_string(*generation) : "unknown";
+      generations.nested(key, [&totals = totals](std::string& inner) {
+        Object object(inner);
+        put_pause_totals(object, totals);
+      });
+    }
+  });
+}
+
+void put_verdicts(std::string& out, const SummaryFinding& summary) {
+  Object verdicts(out);
+  for (const Verdict verdict :
+       {Verdict::gc, Verdict::gc_partial, Verdict::upstream, Verdict::process}) {
+    const auto found = summary.verdicts.find(verdict);
+    verdicts.field(name_of(verdict), found == summary.verdicts.end() ? 0 : found->second);
+  }
+}
+
+void put_line(std::string& out, const SummaryFinding& summary) {
+  const auto distribution = [](const Distribution& values) {
+    return [&values](std::string& into) { put_distribution(into, values); };
+  };
+  Object(out, "summary")
+      .field("pid", summary.pid)
+      .nested("pauses", [&](std::string& into) { put_pauses(into, summary); })
+      .field("streams", summary.streams)
+      .field("chunks", summary.chunks)
+      .nested("gap", distribution(summary.gap))
+      .nested("but_for", distribution(summary.but_for))
+      .nested("first_chunk", distribution(summary.first_chunk))
+      .nested("verdicts", [&](std::string& into) { put_verdicts(into, summary); })
+      .field("over_budget", summary.over_budget)
+      .field("budget_kept", summary.budget_kept)
+      .field("but_for_kept", summary.but_for_kept)
+      .field("unjudged", summary.unjudged)
+      .field("lost", summary.lost);
+}
+
+bool is_wanted(const Finding& finding, const JsonlOptions& options) {
+  if (options.chunks) return true;
+  if (std::holds_alternative<ChunkFinding>(finding)) return false;
+  const auto* gap = std::get_if<GapFinding>(&finding);
+  return gap == nullptr || gap->over_budget;
+}
+
+/// The lines that a reader of a pipe waits for; the rest may stay in the buffer for a while.
+bool is_milestone(const Finding& finding) {
+  return std::holds_alternative<SessionStarted>(finding) ||
+         std::holds_alternative<ProcessFollowed>(finding) ||
+         std::holds_alternative<SummaryFinding>(finding);
+}
+
+}  // namespace
+
+JsonlSink::JsonlSink(Output output, JsonlOptions options)
+    : output_(std::move(output)), options_(options) {}
+
+void JsonlSink::write(const Finding& finding) {
+  if (!is_wanted(finding, options_)) return;
+  line_.clear();
+  std::visit([this](const auto& value) { put_line(line_, value); }, finding);
+  line_ += '\n';
+  output_.write(line_);
+  if (is_milestone(finding)) output_.flush();
+}
+
+void JsonlSink::flush() { output_.flush(); }
+
+Result<> JsonlSink::finish() { return output_.finish(); }
+
+}  // namespace gcause

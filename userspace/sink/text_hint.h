@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "sink/text_report.h"
+
+namespace gcause {
+
+/// The collector's thread was off the CPU for much of the pause: its wall time is more than 1.5
+/// times its CPU time, and at least 5 ms longer. False if the CPU time is not known.
+bool is_descheduled(const PauseRecord& pause);
+
+/// One paragraph on which pauses did the harm above the budget, and the cure that the figures
+/// support; empty if nothing was charged to a pause that is known.
+std::string reading_hint(const ProcessReport& process);
+
+}  // namespace gcause

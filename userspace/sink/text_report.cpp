@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sink/text_report.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <utility>
+
+#include "sink/names.h"
+#include "sink/text_hint.h"
+#include "sink/text_layout.h"
+
+namespace gcause {
+namespace {
+
+constexpr std::string_view kLossCure = "give gcause more CPU or a larger --ring-size";
+
+/// What all sections need beside the process that they tell of.
+struct Page {
+  const TextReport& report;
+  std::size_t width;
+  bool color;
+
+  Ns budget() const { return report.session ? report.session->budget : 0; }
+  std::string painted(std::string_view text, Tone tone) const { return paint(text, tone, color); }
+  std::string title(std::string_view text) const { return "\n" + painted(text, Tone::bold) + "\n"; }
+};
+
+std::string quantile(std::uint64_t count, Ns value) {
+  return count == 0 ? "-" : format_duration(value);
+}
+
+Tone tone_of(std::optional<Verdict> verdict) {
+  if (verdict == Verdict::gc) return Tone::bad;
+  if (verdict == Verdict::gc_partial || !verdict) return Tone::warning;
+  return Tone::plain;
+}
+
+std::uint64_t verdict_count(const SummaryFinding& summary, Verdict verdict) {
+  const auto found = summary.verdicts.find(verdict);
+  return found == summary.verdicts.end() ? 0 : found->second;
+}
+
+// --- who and how long
+
+/// The end of the path tells one interpreter from another.
+std::string exe_tail(std::string_view exe) {
+  constexpr std::size_t kShown = 36;
+  if (exe.size() <= kShown) return printable(exe, kShown);
+  return "..." + printable(exe.substr(exe.size() - kShown + 3), kShown);
+}
+
+std::string process_title(const Page& page, const ProcessReport& process) {
+  std::string title = "pid " + std::to_string(process.pid);
+  if (process.process) {
+    const ProcessFollowed& followed = *process.process;
+    if (!followed.exe.empty()) title += ", " + exe_tail(followed.exe);
+    if (followed.python_version) title += ", CPython " + printable(*followed.python_version, 16);
+    if (followed.free_threaded == true) title += " free-threaded";
+  }
+  if (page.report.duration) title += ", " + format_duration(*page.report.duration) + " recorded";
+  return page.painted(title, Tone::bold) + "\n";
+}
+
+// --- the answer
+
+std::string headline(const Page& page, const SummaryFinding& summary) {
+  const std::string budget = "budget " + format_duration(page.budget());
+  if (summary.gap.count == 0) {
+    return page.painted(budget + " not judged", Tone::warning) + ": no chunk gaps were seen\n";
+  }
+  const bool kept = summary.budget_kept;
+  const std::string answer = budget + (kept ? " kept" : " BROKEN");
+  const std::string p99 = ": p99 of chunk gaps is " + format_duration(summary.gap.p99);
+  const std::string but_for = format_duration(summary.but_for.p99);
+  const std::string clause =
+      kept || summary.but_for_kept
+          ? "without the collector's pauses it would be " + but_for
+          : "and would be broken without the collector too (" + but_for + ")";
+  const std::string joint = kept || summary.but_for_kept ? ";" : ",";
+  const bool fits = answer.size() + p99.size() + clause.size() + 2 <= page.width;
+  return page.painted(answer, kept ? Tone::good : Tone::bad) + p99 + joint + (fits ? " " : "\n  ") +
+         clause + "\n";
+}
+
+std::string verdict_line(const Page& page, const SummaryFinding& summary) {
+  const std::string of = format_count(summary.over_budget) + " of " +
+                         counted(summary.gap.count, "gap", "gaps") + " above the budget";
+  if (summary.over_budget == 0) return of + "\n";
+  const auto number = [&](Verdict verdict) {
+    return format_count(verdict_count(summary, verdict));
+  };
+  return wrap(of + ": " + number(Verdict::gc) + " caused by the collector (gc), " +
+                  number(Verdict::gc_partial) + " partly (gc-partial), " +
+                  number(Verdict::upstream) + " upstream, " + number(Verdict::process) + " process",
+              page.width);
+}
+
+std::string loss_lines(const Page& page, const std::map<std::string, std::uint64_t>& lost,
+                       std::string_view whose) {
+  std::string out;
+  for (const auto& [where, count] : lost) {
+    out += wrap(counted(count, "record", "records") + std::string(whose) + " in " +
+                    printable(where, 40) + "; cure: " + std::string(kLossCure),
+                page.width, "lost: ");
+  }
+  return out;
+}
+
+std::string caveats(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
+  std::string out;
+  if (summary.unjudged > 0) {
+    const bool one = summary.unjudged == 1;
+    out += wrap(counted(summary.unjudged, "gap", "gaps") + " above the budget " +
+                    (one ? "has" : "have") + " no verdict: records were lost inside " +
+                    (one ? "it" : "them"),
+                page.width, "unjudged: ");
+  }
+  out += loss_lines(page, process.lost, "");
+  out += loss_lines(page, page.report.lost, " of no known process");
+  if (out.empty() && summary.lost > 0) {
+    out += wrap(counted(summary.lost, "record", "records") + "; cure: " + std::string(kLossCure),
+                page.width, "lost: ");
+  }
+  // Nearest rank: below 100 values the 99th percentile is the largest of them.
+  if (summary.gap.count > 0 && summary.gap.count < 100) {
+    out += wrap("with fewer than 100 gaps their p99 is the largest of them; record for longer",
+                page.width, "few gaps: ");
+  }
+  return out;
+}
+
+// --- the worst gaps
+
+const PauseRecord* find_pause(const ProcessReport& process, std::uint64_t id) {
+  const auto found =
+      std::lower_bound(process.pauses.begin(), process.pauses.end(), id,
+                       [](const PauseRecord& pause, std::uint64_t key) { return pause.id < key; });
+  return found != process.pauses.end() && found->id == id ? &*found : nullptr;
+}
+
+std::string pause_text(const ProcessReport& process, const PauseCharge& charge) {
+  std::string text = "pause #" + std::to_string(charge.id);
+  const PauseRecord* pause = find_pause(process, charge.id);
+  if (pause == nullptr) return text + " (" + format_duration(charge.charged) + " charged)";
+  if (pause->kind == PauseKind::stop_the_world) text += " stop-the-world";
+  if (pause->generation) text += " gen " + std::to_string(*pause->generation);
+  text += ", " + format_duration(pause->wall);
+  text += pause->cpu ? " (cpu " + format_duration(*pause->cpu) + ")" : " (cpu unknown)";
+  return text;
+}
+
+/// The pauses that are charged, the dearest two by name.
+std::string charge_note(const ProcessReport& process, const GapFinding& gap) {
+  std::vector<PauseCharge> charges = gap.pauses;
+  std::ranges::sort(charges, [](const PauseCharge& a, const PauseCharge& b) {
+    return std::tuple(-a.charged, a.id) < std::tuple(-b.charged, b.id);
+  });
+  constexpr std::size_t kNamed = 2;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, charges.size()); ++i) {
+    if (i > 0) text += "; ";
+    text += pause_text(process, charges[i]);
+    const PauseRecord* pause = find_pause(process, charges[i].id);
+    if (pause != nullptr && is_descheduled(*pause)) {
+      text += ", descheduled: the cure is CPU, not a threshold";
+    }
+  }
+  if (charges.size() > kNamed) text += "; and " + std::to_string(charges.size() - kNamed) + " more";
+  return text;
+}
+
+void add_notes(Table& table, const ProcessReport& process, const GapFinding& gap) {
+  if (!gap.pauses.empty()) {
+    table.note(charge_note(process, gap));
+  } else if (!gap.exonerated.empty()) {
+    table.note(counted(gap.exonerated.size(), "pause", "pauses") +
+               " overlapped it and held nothing back");
+  }
+  if (gap.verdict == Verdict::process && gap.cpu_wait && *gap.cpu_wait * 2 > gap.process) {
+    table.note("runnable without a CPU for " + format_duration(*gap.cpu_wait) +
+               " of the process time: the cure is CPU");
+  }
+}
+
+/// Seconds since the recording's start, such as "+12.345 s".
+std::string since_start(const TextReport& report, Ns at) {
+  const Ns ms = std::max<Ns>(at - report.start, 0) / kMillisecond;
+  std::string fraction = std::to_string(ms % 1'000);
+  fraction.insert(0, 3 - fraction.size(), '0');
+  return "+" + std::to_string(ms / 1'000) + "." + fraction + " s";
+}
+
+std::string stream_label(const ProcessReport& process, std::uint64_t id) {
+  std::string label = "#" + std::to_string(id);
+  const auto found = process.streams.find(id);
+  if (found != process.streams.end() && found->second.host) {
+    label += " " + printable(*found->second.host, 40);
+  }
+  return label;
+}
+
+std::string worst_gaps(const Page& page, const ProcessReport& process) {
+  if (process.worst.empty()) return "";
+  Table table({{"gap"},
+               {"verdict", Align::left},
+               {"but-for"},
+               {"charged"},
+               {"upstream"},
+               {"process"},
+               {"when"},
+               {"stream", Align::left, true},
+               {"burst"}});
+  bool overlap = false;
+  for (const GapFinding& gap : process.worst) {
+    std::string verdict = gap.verdict ? std::string(name_of(*gap.verdict)) : "unjudged";
+    if (gap.basis == Basis::overlap) {
+      overlap = true;
+      verdict += "*";
+    }
+    table.row({format_duration(gap.gap),
+               {verdict, tone_of(gap.verdict)},
+               format_duration(gap.but_for),
+               format_duration(gap.charged),
+               format_duration(gap.upstream),
+               format_duration(gap.process),
+               since_start(page.report, gap.from),
+               stream_label(process, gap.stream),
+               format_count(gap.burst)});
+    add_notes(table, process, gap);
+  }
+  std::string out =
+      page.title("worst gaps above the budget") + table.render(page.width, page.color);
+  if (overlap) {
+    out += wrap("when the kernel had the bytes is not known: judged by overlap alone", page.width,
+                "  * ");
+  }
+  return out;
+}
+
+// --- pauses
+
+std::string partial_sum(const std::string& sum, std::uint64_t known, std::uint64_t all) {
+  if (known == 0) return "unknown";
+  return known < all ? ">= " + sum : sum;
+}
+
+void add_generation(Table& table, const std::string& name, const PauseTotals& totals,
+                    const CollectorWork& work) {
+  const auto objects = static_cast<std::uint64_t>(std::max<std::int64_t>(work.collected, 0));
+  table.row({name, format_count(totals.count), format_duration(totals.total),
+             quantile(totals.count, totals.p50), quantile(totals.count, totals.p99),
+             quantile(totals.count, totals.max),
+             partial_sum(format_count(objects), work.collected_known, work.pauses),
+             partial_sum(format_duration(work.cpu), work.cpu_known, work.pauses)});
+}
+
+std::string no_pauses(const Page& page) {
+  return page.title("pauses") + "no pause was seen: the collector did not run. That can mean:\n" +
+         wrap("the program switched it off (gc.disable()), or its thresholds are high", page.width,
+              "  - ") +
+         wrap("few objects that can form cycles were made in this time; record for longer",
+              page.width, "  - ") +
+         wrap("the probe sits in the wrong place; gcause doctor -p PID checks it", page.width,
+              "  - ");
+}
+
+std::string pauses(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
+  if (summary.pauses.count == 0) return no_pauses(page);
+  Table table({{"generation", Align::left},
+               {"count"},
+               {"total"},
+               {"p50"},
+               {"p99"},
+               {"max"},
+               {"objects collected"},
+               {"CPU"}});
+  CollectorWork all;
+  for (const auto& [generation, work] : process.work) {
+    all.pauses += work.pauses;
+    all.collected_known += work.collected_known;
+    all.collected += work.collected;
+    all.cpu_known += work.cpu_known;
+    all.cpu += work.cpu;
+  }
+  const auto add = [&](const std::optional<std::int32_t>& generation, const PauseTotals& totals) {
+    const auto work = process.work.find(generation);
+    add_generation(table, generation ? std::to_string(*generation) : "unknown", totals,
+                   work == process.work.end() ? CollectorWork{} : work->second);
+  };
+  for (const auto& [generation, totals] : summary.by_generation) {
+    if (generation) add(generation, totals);
+  }
+  const auto unknown = summary.by_generation.find(std::nullopt);
+  if (unknown != summary.by_generation.end()) add(std::nullopt, unknown->second);
+  if (summary.by_generation.size() != 1) add_generation(table, "all", summary.pauses, all);
+
+  std::string out = page.title("pauses") + table.render(page.width, page.color);
+  if (page.report.duration && *page.report.duration > 0) {
+    out += "  " + format_percent(summary.pauses.total, *page.report.duration) +
+           " of the recorded time\n";
+  }
+  return out;
+}
+
+// --- streams
+
+std::string no_streams(const Page& page, const ProcessReport& process) {
+  std::string out = page.title("streams") + "no token stream was seen. That can mean:\n";
+  out += wrap(
+      "no response with server-sent events was under way; a connection that was open before the "
+      "attach is read from its next response on",
+      page.width, "  - ");
+  if (process.process && process.process->tls.empty()) {
+    out += wrap(
+        "no TLS library was found in this process, so only plain connections were read; gcause "
+        "doctor -p PID says what was looked for",
+        page.width, "  - ");
+  } else {
+    out += wrap(
+        "the streams run through a TLS library that was not found; gcause doctor -p PID lists "
+        "those that were",
+        page.width, "  - ");
+  }
+  return out + wrap("another process talks to the client or the model; try -s or another -p PID",
+                    page.width, "  - ");
+}
+
+std::string stream_totals(const Page& page, const SummaryFinding& summary) {
+  std::string totals = counted(summary.streams, "stream", "streams") + ", " +
+                       counted(summary.chunks, "chunk", "chunks");
+  if (summary.first_chunk.count > 0) {
+    totals += "; first chunk p50 " + format_duration(summary.first_chunk.p50) + ", p99 " +
+              format_duration(summary.first_chunk.p99);
+  } else {
+    totals += "; time to first chunk unknown";
+  }
+  std::string out = wrap(totals, page.width, "  ");
+  if (summary.gap.count == 0) return out + "  no gaps: no stream had a second chunk\n";
+
+  Table table({{"", Align::left}, {"count"}, {"p50"}, {"p90"}, {"p99"}, {"max"}});
+  const auto add = [&](const std::string& name, const Distribution& values) {
+    table.row({name, format_count(values.count), quantile(values.count, values.p50),
+               quantile(values.count, values.p90), quantile(values.count, values.p99),
+               quantile(values.count, values.max)});
+  };
+  add("gap", summary.gap);
+  add("but-for", summary.but_for);
+  return out + table.render(page.width, page.color);
+}
+
+std::vector<const StreamRecord*> worst_streams(const ProcessReport& process) {
+  std::vector<const StreamRecord*> order;
+  for (const auto& [id, stream] : process.streams) order.push_back(&stream);
+  std::ranges::sort(order, [](const StreamRecord* a, const StreamRecord* b) {
+    return std::tuple(-a->above_budget, -a->worst_gap, a->id) <
+           std::tuple(-b->above_budget, -b->worst_gap, b->id);
+  });
+  if (order.size() > kWorstStreams) order.resize(kWorstStreams);
+  return order;
+}
+
+std::string stream_list(const Page& page, const ProcessReport& process) {
+  Table table({{"stream", Align::left},
+               {"", Align::left},
+               {"host", Align::left, true},
+               {"model", Align::left, true},
+               {"chunks"},
+               {"end", Align::left},
+               {"above budget"},
+               {"worst gap"}});
+  const auto text = [](const std::optional<std::string>& value) {
+    return value ? printable(*value, 60) : "-";
+  };
+  bool any_above = false;
+  for (const StreamRecord* stream : worst_streams(process)) {
+    any_above = any_above || stream->above_budget > 0;
+    table.row({"#" + std::to_string(stream->id), std::string(name_of(stream->direction)),
+               text(stream->host), text(stream->model), format_count(stream->chunks),
+               std::string(name_of(stream->end)),
+               stream->above_budget > 0 ? format_duration(stream->above_budget) : "-",
+               stream->worst_gap > 0 ? format_duration(stream->worst_gap) : "-"});
+  }
+  return page.title(any_above ? "streams with the most gap time above the budget"
+                              : "streams with the worst gaps") +
+         table.render(page.width, page.color);
+}
+
+std::string streams(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
+  if (summary.streams == 0 && process.streams.empty()) return no_streams(page, process);
+  std::string out = page.title("streams") + stream_totals(page, summary);
+  if (!process.streams.empty()) out += stream_list(page, process);
+  return out;
+}
+
+std::string section(const Page& page, const ProcessReport& process) {
+  std::string out = process_title(page, process);
+  if (!process.summary) {
+    return out + loss_lines(page, process.lost, "") +
+           "no summary: the recording was cut off before this process was judged\n";
+  }
+  const SummaryFinding& summary = *process.summary;
+  out += headline(page, summary);
+  if (summary.gap.count > 0) out += verdict_line(page, summary);
+  out += caveats(page, process, summary);
+  out += worst_gaps(page, process);
+  if (verdict_count(summary, Verdict::gc) > 0) {
+    const std::string hint = reading_hint(process);
+    if (!hint.empty()) out += page.title("what to do") + wrap(hint, page.width, "  ");
+  }
+  return out + pauses(page, process, summary) + streams(page, process, summary);
+}
+
+}  // namespace
+
+std::string render_report(TextReport& report, std::size_t width, bool color) {
+  if (report.processes.empty()) return "no process was recorded\n";
+  for (ProcessReport& process : report.processes) {
+    std::ranges::sort(process.pauses, {}, &PauseRecord::id);
+  }
+  const Page page{report, width, color};
+  std::string out;
+  for (const ProcessReport& process : report.processes) {
+    if (!out.empty()) out += "\n" + std::string(width, '-') + "\n\n";
+    out += section(page, process);
+  }
+  return out;
+}
+
+}  // namespace gcause

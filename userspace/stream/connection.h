@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "recording/timeline.h"
+#include "stream/arrival_log.h"
+#include "stream/http1_parser.h"
+#include "stream/sse_parser.h"
+
+namespace gcause {
+
+/// One piece of what a read handed to the program.
+struct ReadPiece {
+  Ns at;  ///< the read returned
+  std::uint32_t tid;
+  std::span<const std::byte> bytes;
+  PieceArrival arrival;
+};
+
+/// The plaintext of one connection: HTTP/1.1 responses read, requests written, and the event
+/// streams among the responses. Writes streams and chunks to the timeline.
+class Connection : private Http1ResponseHandler {
+ public:
+  /// `next_stream` is the counter from which streams take their ids.
+  Connection(TimelineConsumer& timeline, std::uint64_t& next_stream, std::uint32_t pid, bool tls)
+      : timeline_(timeline),
+        next_stream_(next_stream),
+        pid_(pid),
+        tls_(tls),
+        response_(Http1ResponseParser::Start::unknown) {}
+
+  void set_peer(const std::optional<std::string>& peer) { peer_ = peer; }
+
+  void wrote(std::span<const std::byte> bytes, Ns at);
+
+  /// Returns the number of chunks that this piece completed.
+  std::size_t read(const ReadPiece& piece);
+
+  /// `count` bytes were read that could not be copied.
+  void skipped(std::uint64_t count, Ns at);
+
+  /// An unknown number of bytes is missing.
+  void gap(Ns at);
+
+  /// Nothing more can be read; a stream in progress ends, as `end` unless its last event says that
+  /// it was complete.
+  void ended(StreamEnd end, Ns at);
+
+  bool in_stream() const { return stream_.has_value(); }
+
+ private:
+  struct Stream {
+    std::uint64_t id;
+    std::uint32_t chunks = 0;
+    std::uint64_t other_events = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t model_tries = 0;
+    std::optional<std::string> model;
+    bool said_done = false;
+    bool until_close = false;
+    Ns done_at = 0;
+    SseParser parser;
+  };
+
+  void on_head(const ResponseHead& head) override;
+  void on_body(std::span<const std::byte> piece, std::size_t end) override;
+  void on_body_skipped(std::uint64_t count) override;
+  void on_end(bool complete) override;
+
+  void take_event(const SseParser::Event& event, std::size_t end);
+  void end_stream(StreamEnd end);
+
+  TimelineConsumer& timeline_;
+  std::uint64_t& next_stream_;
+  std::uint32_t pid_;
+  bool tls_;
+  std::optional<std::string> peer_;
+  Http1ResponseParser response_;
+  Http1RequestParser request_;
+  std::optional<Ns> request_end_;
+  std::optional<Stream> stream_;
+
+  // What the callbacks of the parser need to know of the read at hand.
+  const ReadPiece* piece_ = nullptr;
+  Ns now_ = 0;
+  StreamEnd cause_ = StreamEnd::truncated;  ///< why the connection ends, if it does
+  std::size_t completed_ = 0;
+};
+
+}  // namespace gcause

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/stream_tracker.h"
+
+#include <cerrno>
+#include <vector>
+
+namespace gcause {
+namespace {
+
+StreamEnd end_of_error(std::int64_t error) {
+  switch (error) {
+    case ETIMEDOUT: return StreamEnd::timeout;
+    case ECONNRESET:
+    case EPIPE:
+    case ECONNABORTED: return StreamEnd::reset;
+    default: return StreamEnd::truncated;
+  }
+}
+
+/// Bytes of the call behind this piece that no piece carries.
+std::uint64_t missing_behind(const Io& io) {
+  if (!io.last || io.result <= 0) return 0;
+  return static_cast<std::uint64_t>(io.result) - io.offset - io.payload.size();
+}
+
+/// Sequence number of the first byte of the whole call.
+std::uint32_t first_sequence(const Io& io) {
+  return *io.sequence_end - static_cast<std::uint32_t>(io.result);
+}
+
+PieceArrival arrival_of(const Io& io, const ArrivalLog& log) {
+  if (!io.sequence_end) return {};
+  return {&log, first_sequence(io) + io.offset, std::nullopt};
+}
+
+}  // namespace
+
+void StreamTracker::io(const Io& io) {
+  if (io.direction == Direction::read) {
+    if (io.layer == Layer::tls) {
+      tls_read(io);
+    } else {
+      socket_read(io);
+    }
+    return;
+  }
+  if (io.result <= 0) return;
+  if (io.layer == Layer::tls) {
+    tls_connection({io.connection, io.pid}).connection.wrote(io.payload, io.end);
+  } else if (auto& socket = sockets_[{io.socket, io.pid}];
+             !socket.carries_tls && !TlsRecordLog::looks_like_record(io.payload)) {
+    if (!socket.plain) {
+      socket.plain = std::make_unique<Connection>(timeline_, next_stream_, io.pid, false);
+      socket.plain->set_peer(socket.peer);
+    }
+    socket.plain->wrote(io.payload, io.end);
+  }
+}
+
+void StreamTracker::socket_read(const Io& io) {
+  auto& socket = sockets_[{io.socket, io.pid}];
+  auto& thread = threads_[{io.tid, io.pid}];
+  if (io.result <= 0) {
+    socket_ended(io, socket);
+    return;
+  }
+  thread.socket = io.socket;
+  thread.socket_read_at = io.end;
+  if (io.inside_tls) {
+    thread.arrival = io.sequence_end ? socket.arrivals.at(*io.sequence_end) : std::nullopt;
+  } else if (socket.carries_tls || (io.offset == 0 && !(socket.plain && socket.plain->in_stream()) &&
+                                    TlsRecordLog::looks_like_record(io.payload))) {
+    socket.carries_tls = true;
+    feed_ciphertext(socket, io);
+  } else {
+    asked_for_more(io);
+    feed_plain(socket, io);
+  }
+  if (io.last && io.sequence_end) {
+    socket.read_up_to = io.sequence_end;
+    socket.arrivals.consumed(*io.sequence_end);
+  }
+}
+
+void StreamTracker::feed_plain(Socket& socket, const Io& io) {
+  if (!socket.plain) {
+    socket.plain = std::make_unique<Connection>(timeline_, next_stream_, io.pid, false);
+    socket.plain->set_peer(socket.peer);
+  }
+  if (io.offset == 0 && io.sequence_end && socket.read_up_to &&
+      *socket.read_up_to != first_sequence(io)) {
+    socket.plain->gap(io.end);
+  }
+  std::size_t chunks = 0;
+  if (!io.payload.empty()) {
+    chunks = socket.plain->read({io.end, io.tid, io.payload, arrival_of(io, socket.arrivals)});
+  }
+  if (const auto missing = missing_behind(io)) socket.plain->skipped(missing, io.end);
+  got_chunks(io, chunks);
+}
+
+void StreamTracker::feed_ciphertext(Socket& socket, const Io& io) {
+  socket.records.feed(io.payload, arrival_of(io, socket.arrivals));
+  if (const auto missing = missing_behind(io)) socket.records.skip(missing);
+}
+
+/// A read found the end of the connection, or its failure.
+void StreamTracker::socket_ended(const Io& io, Socket& socket) {
+  end_connections({io.socket, io.pid}, socket,
+                  io.result == 0 ? StreamEnd::truncated : end_of_error(-io.result), io.end);
+}
+
+void StreamTracker::end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at) {
+  if (socket.plain) socket.plain->ended(end, at);
+  for (const auto id : socket.tls_connections) {
+    const auto found = tls_.find({id, socket_key.pid});
+    if (found != tls_.end()) found->second.connection.ended(end, at);
+  }
+}
+
+void StreamTracker::tls_read(const Io& io) {
+  const Key key{io.connection, io.pid};
+  auto& tls = tls_connection(key);
+  const auto& thread = threads_[{io.tid, io.pid}];
+  const bool read_inside = thread.socket != 0 && thread.socket_read_at >= io.begin;
+  if (read_inside && !sockets_[{thread.socket, io.pid}].carries_tls) {
+    tls.library_reads = true;
+    tls.arrival = thread.arrival;
+    bind(tls, key, thread.socket);
+  } else if (!tls.library_reads && tls.socket == 0 && thread.socket != 0 &&
+             sockets_[{thread.socket, io.pid}].carries_tls) {
+    bind(tls, key, thread.socket);
+  }
+  const auto socket = sockets_.find({tls.socket, io.pid});
+  if (io.result <= 0) {
+    if (!tls.library_reads && socket != sockets_.end()) socket->second.records.drained();
+    return;
+  }
+  asked_for_more(io);
+  if (io.offset == 0 && !tls.library_reads) {
+    tls.arrival = socket == sockets_.end()
+                      ? std::nullopt
+                      : socket->second.records.take(static_cast<std::uint64_t>(io.result));
+  }
+  std::size_t chunks = 0;
+  if (!io.payload.empty()) {
+    chunks = tls.connection.read({io.end, io.tid, io.payload, {nullptr, 0, tls.arrival}});
+  }
+  if (const auto missing = missing_behind(io)) tls.connection.skipped(missing, io.end);
+  got_chunks(io, chunks);
+}
+
+void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_t socket) {
+  if (connection.socket == socket) return;
+  if (connection.socket != 0) {
+    sockets_[{connection.socket, key.pid}].tls_connections.erase(key.id);
+  }
+  connection.socket = socket;
+  auto& bound = sockets_[{socket, key.pid}];
+  bound.tls_connections.insert(key.id);
+  connection.connection.set_peer(bound.peer);
+}
+
+StreamTracker::TlsConnection& StreamTracker::tls_connection(const Key& key) {
+  const auto found = tls_.find(key);
+  if (found != tls_.end()) return found->second;
+  return tls_
+      .emplace(key, TlsConnection{Connection(timeline_, next_stream_, key.pid, true), 0, false,
+                                  std::nullopt})
+      .first->second;
+}
+
+/// A read that brings bytes also says that its thread had asked for them.
+void StreamTracker::asked_for_more(const Io& io) {
+  auto& thread = threads_[{io.tid, io.pid}];
+  if (thread.owes_wait && io.end > thread.chunk_read_at) {
+    thread.owes_wait = false;
+    timeline_.consume(WaitBegan{io.begin, io.pid, io.tid});
+  }
+}
+
+void StreamTracker::got_chunks(const Io& io, std::size_t chunks) {
+  if (chunks == 0) return;
+  auto& thread = threads_[{io.tid, io.pid}];
+  thread.owes_wait = true;
+  thread.chunk_read_at = io.end;
+}
+
+void StreamTracker::wait(const Wait& event) {
+  const auto found = threads_.find({event.tid, event.pid});
+  if (found == threads_.end() || !found->second.owes_wait) return;
+  found->second.owes_wait = false;
+  timeline_.consume(WaitBegan{event.at, event.pid, event.tid});
+}
+
+void StreamTracker::arrival(const Arrival& event) {
+  const auto found = socket_keys_.find(event.socket);
+  if (found == socket_keys_.end()) return;
+  sockets_[found->second].arrivals.add(event.sequence_end, event.at);
+}
+
+void StreamTracker::socket_seen(const SocketSeen& event) {
+  const Key key{event.socket, event.pid};
+  auto& socket = sockets_[key];
+  socket_keys_[event.socket] = key;
+  socket.peer = event.peer;
+  socket.arrivals.begin(event.sequence_end);
+}
+
+void StreamTracker::socket_closed(const SocketClosed& event) {
+  const auto key = socket_keys_.find(event.socket);
+  if (key == socket_keys_.end()) return;
+  const auto found = sockets_.find(key->second);
+  if (found == sockets_.end()) return;
+  auto& socket = found->second;
+  // A reset socket may still hold bytes; a read will find the end then.
+  if (!event.by_process) return;
+  end_connections(found->first, socket,
+                  event.error ? end_of_error(event.error) : StreamEnd::truncated, event.at);
+  for (const auto id : socket.tls_connections) {
+    const auto tls = tls_.find({id, found->first.pid});
+    if (tls != tls_.end()) tls->second.socket = 0;
+  }
+  sockets_.erase(found);
+  socket_keys_.erase(key);
+}
+
+void StreamTracker::tls_freed(const TlsFreed& event) {
+  const auto found = tls_.find({event.connection, event.pid});
+  if (found == tls_.end()) return;
+  found->second.connection.ended(StreamEnd::truncated, event.at);
+  const auto socket = sockets_.find({found->second.socket, event.pid});
+  if (socket != sockets_.end()) socket->second.tls_connections.erase(event.connection);
+  tls_.erase(found);
+}
+
+void StreamTracker::process_ended(std::uint32_t pid, Ns at) {
+  for (auto& [key, tls] : tls_) {
+    if (key.pid == pid) tls.connection.ended(StreamEnd::truncated, at);
+  }
+  for (auto& [key, socket] : sockets_) {
+    if (key.pid == pid && socket.plain) socket.plain->ended(StreamEnd::truncated, at);
+  }
+  const auto of_process = [&](const auto& entry) { return entry.first.pid == pid; };
+  std::erase_if(tls_, of_process);
+  std::erase_if(sockets_, of_process);
+  std::erase_if(threads_, of_process);
+  std::erase_if(socket_keys_, [&](const auto& entry) { return entry.second.pid == pid; });
+}
+
+void StreamTracker::records_lost() {
+  for (auto& [key, socket] : sockets_) {
+    socket.arrivals.forget();
+    socket.records = TlsRecordLog();
+  }
+}
+
+void StreamTracker::finish(Ns at) {
+  for (auto& [key, tls] : tls_) tls.connection.ended(StreamEnd::open, at);
+  for (auto& [key, socket] : sockets_) {
+    if (socket.plain) socket.plain->ended(StreamEnd::open, at);
+  }
+}
+
+}  // namespace gcause

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "decode/event.h"
+#include "recording/timeline.h"
+#include "stream/arrival_log.h"
+#include "stream/connection.h"
+#include "stream/tls_record_log.h"
+
+namespace gcause {
+
+/// Follows the connections of all processes: which bytes belong together, when they arrived, and
+/// when a thread asked for more. Hands the streams in them to the timeline.
+class StreamTracker {
+ public:
+  explicit StreamTracker(TimelineConsumer& timeline) : timeline_(timeline) {}
+
+  void io(const Io& io);
+  void arrival(const Arrival& event);
+  void wait(const Wait& event);
+  void socket_seen(const SocketSeen& event);
+  void socket_closed(const SocketClosed& event);
+  void tls_freed(const TlsFreed& event);
+  void process_ended(std::uint32_t pid, Ns at);
+  void records_lost();
+
+  /// The recording is over: streams in progress end as open.
+  void finish(Ns at);
+
+ private:
+  /// A TLS object or a socket of one process.
+  struct Key {
+    std::uint64_t id;
+    std::uint32_t pid;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      return std::hash<std::uint64_t>()(key.id ^ (std::uint64_t{key.pid} << 40));
+    }
+  };
+
+  struct Socket {
+    std::optional<std::string> peer;
+    ArrivalLog arrivals;
+    std::optional<std::uint32_t> read_up_to;  ///< sequence number
+    bool carries_tls = false;
+    TlsRecordLog records;  ///< where the program reads the ciphertext itself
+    std::set<std::uint64_t> tls_connections;  ///< bound to this socket
+    std::unique_ptr<Connection> plain;
+  };
+
+  struct TlsConnection {
+    Connection connection;
+    std::uint64_t socket = 0;  ///< cookie; 0 while it is not known
+    bool library_reads = false;  ///< the library itself reads the socket, one record at a time
+    std::optional<Ns> arrival;   ///< of the record at hand
+  };
+
+  /// What a thread did last.
+  struct Thread {
+    std::uint64_t socket = 0;     ///< read last
+    Ns socket_read_at = 0;
+    std::optional<Ns> arrival;    ///< of the last byte of that read
+    bool owes_wait = false;       ///< it got a chunk and has not asked for more since
+    Ns chunk_read_at = 0;
+  };
+
+  void socket_read(const Io& io);
+  void feed_plain(Socket& socket, const Io& io);
+  void feed_ciphertext(Socket& socket, const Io& io);
+  void socket_ended(const Io& io, Socket& socket);
+  void tls_read(const Io& io);
+  void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
+  void asked_for_more(const Io& io);
+  void got_chunks(const Io& io, std::size_t chunks);
+  TlsConnection& tls_connection(const Key& key);
+  void end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at);
+
+  TimelineConsumer& timeline_;
+  std::uint64_t next_stream_ = 1;
+  std::unordered_map<Key, Socket, KeyHash> sockets_;
+  std::unordered_map<std::uint64_t, Key> socket_keys_;  ///< by cookie: arrivals name no process
+  std::unordered_map<Key, TlsConnection, KeyHash> tls_;
+  std::unordered_map<Key, Thread, KeyHash> threads_;  ///< by tid
+};
+
+}  // namespace gcause

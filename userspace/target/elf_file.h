@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <libelf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "util/fd.h"
+#include "util/result.h"
+
+namespace gcause {
+
+struct ElfSymbol {
+  std::string_view name;  ///< valid while the file is open, version suffix not included
+  std::uint64_t address;  ///< ELF virtual address
+  std::uint64_t size;     ///< bytes; 0 if the table does not say
+  bool function;
+};
+
+/// An ELF file, read by elfutils. The file belongs to the target: nothing in it is trusted.
+class ElfFile {
+ public:
+  /// `path` is opened as it is; errors name it.
+  static Result<ElfFile> open(const std::string& path);
+
+  /// Calls `visit` for each defined symbol of .symtab and .dynsym until it returns false.
+  void for_each_symbol(const std::function<bool(const ElfSymbol&)>& visit) const;
+
+  /// The first defined symbol of this name.
+  std::optional<ElfSymbol> find(std::string_view name) const;
+
+  /// Whether the file has a SystemTap probe of this provider and name.
+  bool has_usdt(std::string_view provider, std::string_view name) const;
+
+  /// File offset of a virtual address that a loaded segment holds.
+  std::optional<std::uint64_t> file_offset(std::uint64_t address) const;
+
+  /// Up to `count` bytes of the file's image at a virtual address; fewer at the segment's end.
+  std::vector<std::uint8_t> bytes_at(std::uint64_t address, std::size_t count) const;
+
+  /// EM_X86_64, EM_AARCH64, ...
+  unsigned machine() const;
+
+ private:
+  struct Closer {
+    void operator()(Elf* elf) const { ::elf_end(elf); }
+  };
+
+  ElfFile(Fd fd, std::unique_ptr<Elf, Closer> elf) : fd_(std::move(fd)), elf_(std::move(elf)) {}
+
+  Fd fd_;
+  std::unique_ptr<Elf, Closer> elf_;
+};
+
+}  // namespace gcause

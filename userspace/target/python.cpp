@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/python.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+namespace gcause {
+namespace {
+
+constexpr std::uint32_t kMinor = 0xffff0000;
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole
+}
+
+std::string version_text(std::uint32_t hex) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%u.%u.%u", hex >> 24, (hex >> 16) & 0xff, (hex >> 8) & 0xff);
+  return text;
+}
+
+std::optional<std::uint64_t> read_word(const ElfFile& elf, std::uint64_t address) {
+  const auto bytes = elf.bytes_at(address, sizeof(std::uint64_t));
+  std::uint64_t word = 0;
+  if (bytes.size() != sizeof word) return std::nullopt;
+  std::memcpy(&word, bytes.data(), sizeof word);
+  return word;
+}
+
+/// "libpython3.10.so.1.0" or "python3.9": major and minor only.
+std::optional<std::uint32_t> version_in_name(std::string_view path) {
+  const auto name = base_name(path);
+  const auto at = name.find("python");
+  unsigned major = 0, minor = 0;
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string rest(name.substr(at + 6));
+  if (std::sscanf(rest.c_str(), "%2u.%2u", &major, &minor) != 2) return std::nullopt;
+  return major << 24 | minor << 16;
+}
+
+/// Follows Include/internal/pycore_debug_offsets.h: cookie, version, free_threaded, 8 bytes each.
+std::optional<bool> debug_offsets_free_threaded(const ElfFile& elf) {
+  const auto runtime = elf.find("_PyRuntime");
+  if (!runtime) return std::nullopt;
+  const auto cookie = elf.bytes_at(runtime->address, 8);
+  if (cookie.size() != 8 || std::memcmp(cookie.data(), "xdebugpy", 8) != 0) return std::nullopt;
+  const auto flag = read_word(elf, runtime->address + 16);
+  if (!flag || *flag > 1) return std::nullopt;
+  return *flag == 1;
+}
+
+struct LayoutRow {
+  std::uint32_t minor;  ///< PY_VERSION_HEX without patch level
+  CollectorLayout layout;
+};
+
+// In every version PyThreadState.interp is at 16 and gc.generation_stats at 128 in the gc state.
+constexpr std::array kLayouts = {
+    LayoutRow{0x03090000, {16, 616 + 128}},   // offsetof(PyInterpreterState, gc) of 3.9
+    LayoutRow{0x030a0000, {16, 616 + 128}},   // 3.10
+    LayoutRow{0x030b0000, {16, 648 + 128}},   // 3.11
+    LayoutRow{0x030c0000, {16, 112 + 128}},   // 3.12
+    LayoutRow{0x030d0000, {16, 7400 + 128}},  // 3.13, with and without the GIL
+};
+
+/// The name without the suffixes that compilers give to clones and local copies.
+std::string_view without_clone_suffix(std::string_view name) {
+  for (const auto suffix : {".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."}) {
+    name = name.substr(0, name.find(suffix));
+  }
+  return name;
+}
+
+}  // namespace
+
+RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
+  if (base_name(path).find("pypy") != std::string_view::npos) return RuntimeKind::other;
+  return elf.find("PyGC_Collect") && elf.find("_PyRuntime") ? RuntimeKind::cpython
+                                                             : RuntimeKind::none;
+}
+
+PythonBuild python_build(const ElfFile& elf, std::string_view path) {
+  PythonBuild build;
+  if (const auto symbol = elf.find("Py_Version")) {
+    if (const auto word = read_word(elf, symbol->address)) {
+      build.hex = static_cast<std::uint32_t>(*word);
+      build.version = version_text(*build.hex);
+    }
+  }
+  if (!build.hex) {
+    build.hex = version_in_name(path);
+    if (build.hex) {
+      build.version = std::to_string(*build.hex >> 24) + "." +
+                      std::to_string((*build.hex >> 16) & 0xff);
+    }
+  }
+  if (build.hex && *build.hex < 0x030d0000) {
+    build.free_threaded = false;
+  } else {
+    build.free_threaded = debug_offsets_free_threaded(elf);
+  }
+  return build;
+}
+
+std::optional<CollectorLayout> collector_layout(const PythonBuild& build) {
+  for (const auto& row : kLayouts) {
+    if (build.hex && (*build.hex & kMinor) == row.minor) return row.layout;
+  }
+  return std::nullopt;
+}
+
+std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build) {
+  // "collect" is too common a word where gc_collect_main exists (3.10 on).
+  const bool old = build.hex && *build.hex < 0x030a0000;
+  std::vector<ElfSymbol> main, fallback;
+  std::set<std::uint64_t> seen;
+  elf.for_each_symbol([&](const ElfSymbol& symbol) {
+    if (!symbol.function || symbol.name.find(".cold") != std::string_view::npos) return true;
+    const auto name = without_clone_suffix(symbol.name);
+    const bool is_main = name == (old ? "collect" : "gc_collect_main");
+    // 3.14.0 to 3.14.4 collect in _PyGC_Collect; elsewhere it only jumps to gc_collect_main.
+    const bool is_fallback = name == "_PyGC_Collect";
+    if ((is_main || is_fallback) && seen.insert(symbol.address).second) {
+      (is_main ? main : fallback).push_back(symbol);
+    }
+    return true;
+  });
+  return main.empty() ? fallback : main;
+}
+
+}  // namespace gcause

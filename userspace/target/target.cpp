@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/target.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+
+#include "target/elf_file.h"
+#include "target/python.h"
+
+namespace gcause {
+namespace {
+
+constexpr std::size_t kPrologueBytes = 96;
+
+struct NamedCall {
+  std::string_view name;
+  CallShape shape;
+};
+
+constexpr std::array kTlsCalls = {
+    NamedCall{"SSL_read", CallShape::tls_read},
+    NamedCall{"SSL_read_ex", CallShape::tls_read_ex},
+    NamedCall{"SSL_write", CallShape::tls_write},
+    NamedCall{"SSL_write_ex", CallShape::tls_write_ex},
+};
+
+constexpr std::array kLibcCalls = {
+    NamedCall{"read", CallShape::libc_read},
+    NamedCall{"recv", CallShape::libc_read},
+    NamedCall{"recvfrom", CallShape::libc_read},
+    NamedCall{"recvmsg", CallShape::libc_read_message},
+    NamedCall{"readv", CallShape::libc_read_vector},
+    NamedCall{"write", CallShape::libc_write},
+    NamedCall{"send", CallShape::libc_write},
+    NamedCall{"sendto", CallShape::libc_write},
+    NamedCall{"sendmsg", CallShape::libc_write_message},
+    NamedCall{"writev", CallShape::libc_write_vector},
+};
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// glibc before 2.34 has a second copy of the socket calls in libpthread.
+bool is_libc(std::string_view path) {
+  const auto name = base_name(path);
+  return name.starts_with("libc.so") || name.starts_with("libc-") ||
+         name.starts_with("libpthread") || name.starts_with("ld-musl");
+}
+
+/// One mapped file, opened.
+struct Object {
+  std::string path;
+  std::string open_path;
+  ElfFile elf;
+};
+
+ProbeSite make_site(const Object& object, ProbeKind kind, CallShape shape, std::string symbol,
+                    std::uint64_t address) {
+  const auto code = object.elf.bytes_at(address, kPrologueBytes);
+  auto point = choose_probe_point(object.elf.machine(), address, code);
+  const auto offset = object.elf.file_offset(point.address).value_or(0);
+  return {kind, shape, object.path, object.open_path, std::move(symbol), std::move(point), offset};
+}
+
+/// SSL_read and SSL_read_ex of OpenSSL (1.1.1 on) are thin shells around one internal function
+/// whose arguments are those of the _ex form, and whose prologue can take a return probe without
+/// single-stepping (ssl/ssl_lib.c: ssl_read_internal). It is taken where both shells call it.
+std::optional<std::uint64_t> shared_callee(const ElfFile& elf, std::string_view plain,
+                                           std::string_view extended) {
+  std::optional<std::uint64_t> callees[2];
+  const std::string_view names[2] = {plain, extended};
+  for (int i = 0; i < 2; ++i) {
+    const auto symbol = elf.find(names[i]);
+    if (!symbol) return std::nullopt;
+    const auto code = elf.bytes_at(symbol->address, kPrologueBytes);
+    callees[i] = first_call_target(elf.machine(), symbol->address, code);
+  }
+  return callees[0] == callees[1] ? callees[0] : std::nullopt;
+}
+
+void add_tls_sites(const Object& object, std::vector<ProbeSite>& sites,
+                   std::vector<TlsLibrary>& libraries) {
+  TlsLibrary library{object.path, {}};
+  for (const auto& call : kTlsCalls) {
+    if (object.elf.find(call.name)) library.functions.emplace_back(call.name);
+  }
+  if (library.functions.empty()) return;
+  for (const auto& [plain, extended] : {std::pair{kTlsCalls[0], kTlsCalls[1]},
+                                        std::pair{kTlsCalls[2], kTlsCalls[3]}}) {
+    if (const auto callee = shared_callee(object.elf, plain.name, extended.name)) {
+      auto site = make_site(object, ProbeKind::tls_call, extended.shape,
+                            std::string(plain.name) + ", " + std::string(extended.name), *callee);
+      if (site.point.emulated) {
+        sites.push_back(std::move(site));
+        continue;
+      }
+    }
+    for (const auto& call : {plain, extended}) {
+      if (const auto symbol = object.elf.find(call.name)) {
+        sites.push_back(make_site(object, ProbeKind::tls_call, call.shape, std::string(call.name),
+                                  symbol->address));
+      }
+    }
+  }
+  if (const auto symbol = object.elf.find("SSL_free")) {
+    sites.push_back(make_site(object, ProbeKind::tls_free, CallShape::none, "SSL_free",
+                              symbol->address));
+  }
+  libraries.push_back(std::move(library));
+}
+
+void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites) {
+  for (const auto& call : kLibcCalls) {
+    const auto symbol = object.elf.find(call.name);
+    if (!symbol || !symbol->function) continue;
+    sites.push_back(make_site(object, ProbeKind::libc_call, call.shape, std::string(call.name),
+                              symbol->address));
+  }
+}
+
+Error no_python(std::uint32_t pid, const std::string& exe, const std::string& other) {
+  if (!other.empty()) {
+    return Error{"process " + std::to_string(pid) + " runs " + other +
+                     ", whose collector is not CPython's",
+                 "gcause follows CPython 3.8 and later"};
+  }
+  return Error{"process " + std::to_string(pid) + " (" + exe + ") is not a CPython process",
+               "give the PID of the Python interpreter itself, not of its launcher or shell"};
+}
+
+/// Finds the collector in the object that holds the runtime.
+Result<Ok> find_collector(const Object& object, Target& target) {
+  const auto build = python_build(object.elf, object.path);
+  target.python_object = object.path;
+  target.python_hex = build.hex;
+  target.python_version = build.version;
+  target.free_threaded = build.free_threaded;
+  target.layout = collector_layout(build);
+  target.collector_object = object.path;
+  const auto functions = collector_functions(object.elf, build);
+  const bool usdt = object.elf.has_usdt("python", "gc__start") &&
+                    object.elf.has_usdt("python", "gc__done");
+  // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
+  // on); the USDT pair fires for collections only.
+  const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
+  if (!functions.empty() && (bracket_is_exact || !usdt)) {
+    target.collector_method = CollectorMethod::symbol;
+    target.collector_symbol = functions.front().name;
+    target.collector_address = functions.front().address;
+    for (const auto& function : functions) {
+      target.sites.push_back(make_site(object, ProbeKind::collector, CallShape::none,
+                                       std::string(function.name), function.address));
+    }
+    return Ok{};
+  }
+  if (usdt) {
+    target.collector_method = CollectorMethod::usdt;
+    target.collector_symbol = "gc__start, gc__done";
+    target.collector_address = 0;
+    target.sites.push_back({ProbeKind::collector_usdt, CallShape::none, object.path,
+                            object.open_path, "python:gc__start, python:gc__done",
+                            {0, "nop", true}, 0});
+    return Ok{};
+  }
+  return Error{"cannot find the collector in " + object.path + " of process " +
+                   std::to_string(target.pid) +
+                   ": its symbol table was stripped and it has no USDT probes",
+               "use a Python build with symbols, or one configured with --with-dtrace"};
+}
+
+}  // namespace
+
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
+  auto ticks = procfs.start_ticks(pid);
+  if (!ticks) {
+    return Error{"there is no process " + std::to_string(pid),
+                 "check the PID with ps; inside a container give the PID as seen there"};
+  }
+  auto exe = procfs.exe(pid);
+  if (!exe) return exe.error();
+  auto mappings = procfs.executable_mappings(pid);
+  if (!mappings) return mappings.error();
+
+  Target target{};
+  target.pid = pid;
+  target.start_ticks = *ticks;
+  target.exe = *exe;
+  std::string other_runtime;
+  std::optional<Error> unreadable;
+  for (const auto& mapping : *mappings) {
+    auto path = procfs.open_path(pid, mapping);
+    auto elf = path ? ElfFile::open(*path) : Result<ElfFile>(path.error());
+    target.known_objects.insert(mapping.path);
+    if (!elf) {
+      if (!unreadable) unreadable = elf.error();
+      target.notes.push_back(elf.error().what);
+      continue;
+    }
+    const Object object{mapping.path, *path, *std::move(elf)};
+    const auto runtime = runtime_of(object.elf, object.path);
+    if (runtime == RuntimeKind::other) other_runtime = object.path;
+    if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
+      auto found = find_collector(object, target);
+      if (!found) return found.error();
+    }
+    add_tls_sites(object, target.sites, target.tls);
+    if (is_libc(object.path)) add_libc_sites(object, target.sites);
+  }
+  if (target.python_object.empty()) {
+    if (unreadable) return *unreadable;
+    return no_python(pid, target.exe, other_runtime);
+  }
+  return target;
+}
+
+std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid,
+                                            Target& known) {
+  std::vector<ProbeSite> sites;
+  auto mappings = procfs.executable_mappings(pid);
+  if (!mappings) return sites;
+  for (const auto& mapping : *mappings) {
+    if (!known.known_objects.insert(mapping.path).second) continue;
+    auto path = procfs.open_path(pid, mapping);
+    if (!path) continue;
+    auto elf = ElfFile::open(*path);
+    if (!elf) continue;
+    const Object object{mapping.path, *path, *std::move(elf)};
+    add_tls_sites(object, sites, known.tls);
+    if (is_libc(object.path)) add_libc_sites(object, sites);
+  }
+  return sites;
+}
+
+}  // namespace gcause

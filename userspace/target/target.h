@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "recording/timeline.h"
+#include "target/prologue.h"
+#include "target/procfs.h"
+#include "util/result.h"
+
+namespace gcause {
+
+/// What a probe listens to; each has its own BPF programs.
+enum class ProbeKind : std::uint8_t {
+  collector,       ///< bracket around the collector function: entry and return
+  collector_usdt,  ///< the USDT pair gc__start, gc__done
+  tls_call,        ///< entry and return; `detail` says which call
+  tls_free,        ///< entry
+  libc_call,       ///< entry and return of a libc call that moves bytes: the fallback for sockets
+};
+
+/// Which signature a probed function has; the loader turns it into the attach cookie.
+enum class CallShape : std::uint8_t {
+  none,
+  tls_read,
+  tls_read_ex,
+  tls_write,
+  tls_write_ex,
+  libc_read,
+  libc_read_message,
+  libc_read_vector,
+  libc_write,
+  libc_write_message,
+  libc_write_vector,
+};
+
+struct ProbeSite {
+  ProbeKind kind;
+  CallShape shape = CallShape::none;
+  std::string object;         ///< path as the target sees it
+  std::string open_path;      ///< path under which this process reaches the same file
+  std::string symbol;
+  ProbePoint point;           ///< address 0 for USDT: libbpf finds its sites
+  std::uint64_t file_offset;  ///< of the probed instruction
+};
+
+/// Where the collector keeps its counters, by CPython version; offsets in bytes.
+struct CollectorLayout {
+  std::uint32_t interpreter_offset;  ///< of PyThreadState.interp
+  std::uint32_t gc_stats_offset;     ///< of gc.generation_stats in PyInterpreterState
+};
+
+/// One process, described: what it is and where its probes go. Nothing has been attached yet.
+struct Target {
+  std::uint32_t pid;
+  std::uint64_t start_ticks;
+  std::string exe;
+  std::string python_object;
+  std::optional<std::uint32_t> python_hex;  ///< PY_VERSION_HEX; only major and minor may be set
+  std::optional<std::string> python_version;
+  std::optional<bool> free_threaded;
+  std::optional<CollectorLayout> layout;
+  CollectorMethod collector_method;
+  std::string collector_object;
+  std::string collector_symbol;
+  std::uint64_t collector_address;
+  std::vector<TlsLibrary> tls;
+  std::vector<ProbeSite> sites;
+  std::set<std::string> known_objects;  ///< paths of the mapped files that were looked into
+  std::vector<std::string> notes;  ///< what will not be seen, and why; for the doctor
+};
+
+/// Describes a process. Fails where there is no such process, no right to look at it, no CPython
+/// in it, or no way to its collector.
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid);
+
+/// The probe sites of libraries that are mapped in `pid` now and were not when `known` was made.
+std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid, Target& known);
+
+}  // namespace gcause
