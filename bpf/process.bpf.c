@@ -4,7 +4,7 @@
 
 #include "state.bpf.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct gcause_settings settings;
 volatile u32 active;

@@ -5,7 +5,7 @@
     table.py LABEL=FILE...
 
 One row for each file, from its ``summary`` record (docs: JSON lines). ``{thresholds}`` in a label becomes the
-collector's thresholds as gcause saw them when it attached. A value that is not known is a dash.
+collector's thresholds as gcause saw them when it attached, if it did. A value that is not known is a dash.
 """
 
 import json
@@ -65,12 +65,12 @@ def row(label, path):
     """The cells of one file."""
     process, summary = load(path)
     thresholds = at(process, "gc", "thresholds")
-    shown = "(%s)" % ", ".join(str(value) for value in thresholds) if thresholds else "(not known)"
+    shown = "(%s)" % ", ".join(str(value) for value in thresholds) if thresholds else ""
     longest = at(summary, "pauses", "max_ns")
     if at(summary, "pauses", "count") == 0:
         longest = 0
     return (
-        label.replace("{thresholds}", shown),
+        label.replace("{thresholds}", shown).strip(),
         milliseconds(at(summary, "first_chunk", "p50_ns")),
         milliseconds(at(summary, "first_chunk", "p99_ns")),
         milliseconds(at(summary, "gap", "p50_ns")),

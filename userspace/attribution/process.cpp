@@ -61,13 +61,17 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
   Outgoing outgoing{{chunk, delivery, std::nullopt}, std::nullopt, false, false};
   extend_burst(stream, chunk, delivery);
   // Without a known arrival the chunk counts as there since the one before it was delivered.
-  const Ns arrival = std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)),
-                              delivery);
+  const Ns arrival =
+      std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)), delivery);
   const Ns but_for_delivery = delivery - log_.covered(arrival, delivery);
   if (stream.last_delivery) {
     outgoing.gap = make_gap(stream, chunk, delivery);
     outgoing.burst_open = outgoing.gap->over_budget && !stream.ended;
-    count_gap(*outgoing.gap, std::max<Ns>(0, but_for_delivery - stream.last_but_for_delivery));
+    // Where the arrival is not known, the chunk before it cannot be moved alone: it would open a
+    // gap that never was.
+    count_gap(*outgoing.gap, chunk.arrival
+                                 ? std::max<Ns>(0, but_for_delivery - stream.last_but_for_delivery)
+                                 : outgoing.gap->but_for);
   } else if (stream.began.request_end) {
     stream.first_chunk = delivery - *stream.began.request_end;
     first_chunks_.add(*stream.first_chunk);

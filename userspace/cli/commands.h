@@ -23,13 +23,16 @@ void add_doctor(CLI::App& app, Action& action);
 CLI::Option* add_duration(CLI::App& app, const std::string& names, std::optional<Ns>& value,
                           const std::string& help);
 
-/// -f and -o, as record and report share them: without -f the ending of the file decides.
+/// -f and -o, as record and report share them. -o may be given several times, and then the ending of
+/// each file decides its format.
 struct OutputChoice {
   std::string format;
-  std::string output = "-";
+  std::vector<std::string> paths;
 
   void add_to(CLI::App& app);
-  Format chosen() const;
+
+  /// Throws a CLI::ValidationError where -f and several -o contradict each other.
+  std::vector<OutputSpec> chosen() const;
 };
 
 }  // namespace gcause

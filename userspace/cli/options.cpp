@@ -21,16 +21,28 @@ void OutputChoice::add_to(CLI::App& app) {
   app.add_option("-f,--format", format,
                  "text, jsonl, or gcause (a recording); without it the ending of -o decides")
       ->check(CLI::IsMember({"text", "jsonl", "gcause"}));
-  app.add_option("-o,--output", output, "file to write; - is standard output")
+  app.add_option("-o,--output", paths,
+                 "file to write, by its ending .jsonl, .gcause or text; - is standard output [-]; "
+                 "may be given several times")
       ->type_name("FILE")
-      ->capture_default_str();
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-Format OutputChoice::chosen() const {
-  const auto ends = [&](std::string_view ending) { return output.ends_with(ending); };
-  if (format == "jsonl" || (format.empty() && ends(".jsonl"))) return Format::jsonl;
-  if (format == "gcause" || (format.empty() && ends(".gcause"))) return Format::recording;
-  return Format::text;
+std::vector<OutputSpec> OutputChoice::chosen() const {
+  if (paths.size() > 1 && !format.empty()) {
+    throw CLI::ValidationError("-f", "does not go with several -o: their endings decide");
+  }
+  std::vector<OutputSpec> specs;
+  for (const auto& path : paths.empty() ? std::vector<std::string>{"-"} : paths) {
+    const bool jsonl = format == "jsonl" || (format.empty() && path.ends_with(".jsonl"));
+    const bool recording = format == "gcause" || (format.empty() && path.ends_with(".gcause"));
+    specs.push_back({jsonl       ? Format::jsonl
+                     : recording ? Format::recording
+                                 : Format::text,
+                     path});
+  }
+  return specs;
 }
 
 }  // namespace gcause

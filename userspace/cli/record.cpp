@@ -70,8 +70,7 @@ void add_record(CLI::App& app, Action& action) {
       throw CLI::ValidationError("record", "give -p PID, or a command behind --");
     }
     options.budget = line->budget.value_or(options.budget);
-    options.format = line->output.chosen();
-    options.output = line->output.output;
+    options.outputs = line->output.chosen();
     options.without = {line->without.begin(), line->without.end()};
     options.ring_bytes = line->ring_kib * 1024;
     action = [line] { return record(line->options); };

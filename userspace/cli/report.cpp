@@ -29,8 +29,7 @@ void add_report(CLI::App& app, Action& action) {
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
   command->callback([line, &action] {
-    line->options.format = line->output.chosen();
-    line->options.output = line->output.output;
+    line->options.outputs = line->output.chosen();
     action = [line] { return report(line->options); };
   });
 }

@@ -30,43 +30,56 @@ Outputs::Outputs(std::optional<Ns> budget_override)
             if (const auto* summary = std::get_if<SummaryFinding>(&finding)) {
               broken_by_collector_ |= !summary->budget_kept && summary->but_for_kept;
             }
-            if (sink_) sink_->write(finding);
+            for (auto& sink : sinks_) sink->write(finding);
           },
           budget_override) {}
 
-Result<std::unique_ptr<Outputs>> Outputs::make(Format format, const std::string& path, bool chunks,
+Result<std::unique_ptr<Outputs>> Outputs::make(const std::vector<OutputSpec>& specs, bool chunks,
                                                std::optional<Ns> budget_override) {
   std::unique_ptr<Outputs> outputs(new Outputs(budget_override));
-  if (format == Format::recording) {
-    auto writer = RecordingWriter::make(path, FileKind::recording);
-    if (!writer) return writer.error();
-    outputs->recording_ = *std::move(writer);
-    return outputs;
-  }
-  auto output = Output::open(path);
-  if (!output) return output.error();
-  if (format == Format::jsonl) {
-    outputs->sink_ = std::make_unique<JsonlSink>(*std::move(output), JsonlOptions{chunks});
-  } else {
-    const auto options = text_options(*output);
-    outputs->sink_ = std::make_unique<TextSink>(*std::move(output), options);
+  for (const auto& spec : specs) {
+    if (auto opened = outputs->open(spec, chunks); !opened) return opened.error();
   }
   return outputs;
 }
 
+Result<> Outputs::open(const OutputSpec& spec, bool chunks) {
+  if (spec.format == Format::recording) {
+    auto writer = RecordingWriter::make(spec.path, FileKind::recording);
+    if (!writer) return writer.error();
+    recordings_.push_back(*std::move(writer));
+    return Ok{};
+  }
+  auto output = Output::open(spec.path);
+  if (!output) return output.error();
+  if (spec.format == Format::jsonl) {
+    sinks_.push_back(std::make_unique<JsonlSink>(*std::move(output), JsonlOptions{chunks}));
+  } else {
+    const auto options = text_options(*output);
+    sinks_.push_back(std::make_unique<TextSink>(*std::move(output), options));
+  }
+  return Ok{};
+}
+
 void Outputs::consume(const TimelineEvent& event) {
-  if (recording_) recording_->consume(event);
+  for (auto& recording : recordings_) recording->consume(event);
   attribution_.consume(event);
 }
 
 void Outputs::flush() {
-  if (recording_) recording_->flush();
-  if (sink_) sink_->flush();
+  for (auto& recording : recordings_) recording->flush();
+  for (auto& sink : sinks_) sink->flush();
 }
 
 Result<> Outputs::finish() {
   attribution_.finish();
-  return recording_ ? recording_->finish() : sink_->finish();
+  Result<> result = Ok{};
+  const auto keep = [&](Result<> finished) {
+    if (result && !finished) result = finished;
+  };
+  for (auto& recording : recordings_) keep(recording->finish());
+  for (auto& sink : sinks_) keep(sink->finish());
+  return result;
 }
 
 }  // namespace gcause

@@ -25,11 +25,11 @@ class Tee : public TimelineConsumer {
   std::vector<TimelineConsumer*> consumers_;
 };
 
-/// Everything behind the timeline: attribution, and the sink or the recording that was asked for.
+/// Everything behind the timeline: attribution, and the sinks and recordings that were asked for.
 class Outputs : public TimelineConsumer {
  public:
-  /// Opens the output, so that one that cannot be written is known before anything is attached.
-  static Result<std::unique_ptr<Outputs>> make(Format format, const std::string& path, bool chunks,
+  /// Opens the outputs, so that one that cannot be written is known before anything is attached.
+  static Result<std::unique_ptr<Outputs>> make(const std::vector<OutputSpec>& specs, bool chunks,
                                                std::optional<Ns> budget_override);
 
   void consume(const TimelineEvent& event) override;
@@ -45,9 +45,10 @@ class Outputs : public TimelineConsumer {
 
  private:
   explicit Outputs(std::optional<Ns> budget_override);
+  Result<> open(const OutputSpec& spec, bool chunks);
 
-  std::unique_ptr<Sink> sink_;
-  std::unique_ptr<RecordingWriter> recording_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::unique_ptr<RecordingWriter>> recordings_;
   Attribution attribution_;
   bool broken_by_collector_ = false;
 };

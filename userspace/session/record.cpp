@@ -107,7 +107,7 @@ class Recorder {
 };
 
 Result<> Recorder::open_outputs() {
-  auto outputs = Outputs::make(options_.format, options_.output, options_.chunks, std::nullopt);
+  auto outputs = Outputs::make(options_.outputs, options_.chunks, std::nullopt);
   if (!outputs) return outputs.error();
   outputs_ = *std::move(outputs);
   if (!options_.raw_capture.empty()) {

@@ -14,13 +14,17 @@ namespace gcause {
 
 enum class Format : std::uint8_t { text, jsonl, recording };
 
+struct OutputSpec {
+  Format format = Format::text;
+  std::string path = "-";  ///< "-" is standard output
+};
+
 struct RecordOptions {
   std::optional<std::uint32_t> pid;
   std::vector<std::string> command;  ///< started and followed, where no pid is given
   std::optional<Ns> duration;
   Ns budget = 100 * kMillisecond;
-  Format format = Format::text;
-  std::string output = "-";
+  std::vector<OutputSpec> outputs = {{}};
   bool subprocesses = false;
   bool chunks = false;
   bool check = false;

@@ -12,7 +12,7 @@ Result<int> report(const ReportOptions& options) {
   // The output is made when the first event has come: a file that is no recording leaves none.
   const auto consume = [&](const TimelineEvent& event) {
     if (!outputs && !cannot_open) {
-      auto made = Outputs::make(options.format, options.output, options.chunks, options.budget);
+      auto made = Outputs::make(options.outputs, options.chunks, options.budget);
       if (made) {
         outputs = *std::move(made);
       } else {

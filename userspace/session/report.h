@@ -11,8 +11,7 @@ namespace gcause {
 struct ReportOptions {
   std::string recording;
   std::optional<Ns> budget;  ///< in place of the one of the recording
-  Format format = Format::text;
-  std::string output = "-";
+  std::vector<OutputSpec> outputs = {{}};
   bool chunks = false;
   bool check = false;
 };

@@ -66,9 +66,8 @@ void Connection::on_body(std::span<const std::byte> piece, std::size_t end) {
   if (!stream_) return;
   stream_->bytes += piece.size();
   const std::size_t begin = end - piece.size();
-  stream_->parser.feed(piece, [&](const SseParser::Event& event) {
-    take_event(event, begin + event.end);
-  });
+  stream_->parser.feed(
+      piece, [&](const SseParser::Event& event) { take_event(event, begin + event.end); });
 }
 
 void Connection::take_event(const SseParser::Event& event, std::size_t end) {

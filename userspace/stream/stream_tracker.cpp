@@ -9,11 +9,14 @@ namespace {
 
 StreamEnd end_of_error(std::int64_t error) {
   switch (error) {
-    case ETIMEDOUT: return StreamEnd::timeout;
+    case ETIMEDOUT:
+      return StreamEnd::timeout;
     case ECONNRESET:
     case EPIPE:
-    case ECONNABORTED: return StreamEnd::reset;
-    default: return StreamEnd::truncated;
+    case ECONNABORTED:
+      return StreamEnd::reset;
+    default:
+      return StreamEnd::truncated;
   }
 }
 
@@ -68,8 +71,9 @@ void StreamTracker::socket_read(const Io& io) {
   thread.socket_read_at = io.end;
   if (io.inside_tls) {
     thread.arrival = io.sequence_end ? socket.arrivals.at(*io.sequence_end) : std::nullopt;
-  } else if (socket.carries_tls || (io.offset == 0 && !(socket.plain && socket.plain->in_stream()) &&
-                                    TlsRecordLog::looks_like_record(io.payload))) {
+  } else if (socket.carries_tls ||
+             (io.offset == 0 && !(socket.plain && socket.plain->in_stream()) &&
+              TlsRecordLog::looks_like_record(io.payload))) {
     socket.carries_tls = true;
     feed_ciphertext(socket, io);
   } else {
@@ -119,28 +123,19 @@ void StreamTracker::end_connections(const Key& socket_key, Socket& socket, Strea
 }
 
 void StreamTracker::tls_read(const Io& io) {
+  if (io.result <= 0) return;
   const Key key{io.connection, io.pid};
   auto& tls = tls_connection(key);
-  const auto& thread = threads_[{io.tid, io.pid}];
-  const bool read_inside = thread.socket != 0 && thread.socket_read_at >= io.begin;
-  if (read_inside && !sockets_[{thread.socket, io.pid}].carries_tls) {
-    tls.library_reads = true;
-    tls.arrival = thread.arrival;
-    bind(tls, key, thread.socket);
-  } else if (!tls.library_reads && tls.socket == 0 && thread.socket != 0 &&
-             sockets_[{thread.socket, io.pid}].carries_tls) {
-    bind(tls, key, thread.socket);
-  }
-  const auto socket = sockets_.find({tls.socket, io.pid});
-  if (io.result <= 0) {
-    if (!tls.library_reads && socket != sockets_.end()) socket->second.records.drained();
-    return;
-  }
   asked_for_more(io);
-  if (io.offset == 0 && !tls.library_reads) {
-    tls.arrival = socket == sockets_.end()
-                      ? std::nullopt
-                      : socket->second.records.take(static_cast<std::uint64_t>(io.result));
+  if (io.offset == 0) {
+    const auto& thread = threads_[{io.tid, io.pid}];
+    if (thread.socket != 0 && thread.socket_read_at >= io.begin) {
+      tls.library_reads = true;
+      tls.arrival = thread.arrival;
+      bind(tls, key, thread.socket);
+    } else if (!tls.library_reads) {
+      tls.arrival = match_socket(tls, key, static_cast<std::uint64_t>(io.result));
+    }
   }
   std::size_t chunks = 0;
   if (!io.payload.empty()) {
@@ -148,6 +143,34 @@ void StreamTracker::tls_read(const Io& io) {
   }
   if (const auto missing = missing_behind(io)) tls.connection.skipped(missing, io.end);
   got_chunks(io, chunks);
+}
+
+/// A TLS object that reads from memory took `count` bytes: when their record arrived, if that is
+/// known.
+std::optional<Ns> StreamTracker::match_socket(TlsConnection& tls, const Key& key,
+                                              std::uint64_t count) {
+  if (tls.match.wants_offers()) {
+    for (auto& [socket_key, socket] : sockets_) {
+      if (socket_key.pid != key.pid || !socket.carries_tls || !socket.tls_connections.empty()) {
+        continue;
+      }
+      tls.match.offer(socket_key.id, tls.offered ? socket.records.end() : socket.records.first());
+    }
+    tls.offered = true;
+  }
+  const auto arrival = tls.match.take(count, [&](std::uint64_t id) -> const TlsRecordLog* {
+    const auto found = sockets_.find({id, key.pid});
+    return found == sockets_.end() ? nullptr : &found->second.records;
+  });
+  if (const auto socket = tls.match.socket()) {
+    bind(tls, key, *socket);
+  } else if (tls.socket == 0) {
+    // All that could be it may well lead to the same peer.
+    std::set<std::optional<std::string>> peers;
+    tls.match.for_each([&](std::uint64_t id) { peers.insert(sockets_[{id, key.pid}].peer); });
+    if (peers.size() == 1) tls.connection.set_peer(*peers.begin());
+  }
+  return arrival;
 }
 
 void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_t socket) {
@@ -164,9 +187,7 @@ void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_
 StreamTracker::TlsConnection& StreamTracker::tls_connection(const Key& key) {
   const auto found = tls_.find(key);
   if (found != tls_.end()) return found->second;
-  return tls_
-      .emplace(key, TlsConnection{Connection(timeline_, next_stream_, key.pid, true), 0, false,
-                                  std::nullopt})
+  return tls_.emplace(key, TlsConnection{Connection(timeline_, next_stream_, key.pid, true)})
       .first->second;
 }
 
@@ -251,7 +272,7 @@ void StreamTracker::process_ended(std::uint32_t pid, Ns at) {
 void StreamTracker::records_lost() {
   for (auto& [key, socket] : sockets_) {
     socket.arrivals.forget();
-    socket.records = TlsRecordLog();
+    socket.records.forget();
   }
 }
 

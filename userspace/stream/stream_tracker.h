@@ -12,6 +12,7 @@
 #include "recording/timeline.h"
 #include "stream/arrival_log.h"
 #include "stream/connection.h"
+#include "stream/tls_match.h"
 #include "stream/tls_record_log.h"
 
 namespace gcause {
@@ -52,24 +53,26 @@ class StreamTracker {
     ArrivalLog arrivals;
     std::optional<std::uint32_t> read_up_to;  ///< sequence number
     bool carries_tls = false;
-    TlsRecordLog records;  ///< where the program reads the ciphertext itself
+    TlsRecordLog records;                     ///< where the program reads the ciphertext itself
     std::set<std::uint64_t> tls_connections;  ///< bound to this socket
     std::unique_ptr<Connection> plain;
   };
 
   struct TlsConnection {
     Connection connection;
-    std::uint64_t socket = 0;  ///< cookie; 0 while it is not known
+    std::uint64_t socket = 0;    ///< cookie; 0 while it is not known
     bool library_reads = false;  ///< the library itself reads the socket, one record at a time
-    std::optional<Ns> arrival;   ///< of the record at hand
+    TlsMatch match = {};         ///< used where the program reads the socket and the library memory
+    bool offered = false;
+    std::optional<Ns> arrival = {};  ///< of the record at hand
   };
 
   /// What a thread did last.
   struct Thread {
-    std::uint64_t socket = 0;     ///< read last
+    std::uint64_t socket = 0;  ///< read last
     Ns socket_read_at = 0;
-    std::optional<Ns> arrival;    ///< of the last byte of that read
-    bool owes_wait = false;       ///< it got a chunk and has not asked for more since
+    std::optional<Ns> arrival;  ///< of the last byte of that read
+    bool owes_wait = false;     ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
   };
 
@@ -78,6 +81,7 @@ class StreamTracker {
   void feed_ciphertext(Socket& socket, const Io& io);
   void socket_ended(const Io& io, Socket& socket);
   void tls_read(const Io& io);
+  std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
   void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
   void asked_for_more(const Io& io);
   void got_chunks(const Io& io, std::size_t chunks);

@@ -16,9 +16,9 @@ bool is_head(std::uint8_t type, std::uint8_t major, std::uint8_t minor) {
 }  // namespace
 
 bool TlsRecordLog::looks_like_record(std::span<const std::byte> bytes) {
-  return bytes.size() >= 3 && is_head(std::to_integer<std::uint8_t>(bytes[0]),
-                                      std::to_integer<std::uint8_t>(bytes[1]),
-                                      std::to_integer<std::uint8_t>(bytes[2]));
+  return bytes.size() >= 3 &&
+         is_head(std::to_integer<std::uint8_t>(bytes[0]), std::to_integer<std::uint8_t>(bytes[1]),
+                 std::to_integer<std::uint8_t>(bytes[2]));
 }
 
 void TlsRecordLog::feed(std::span<const std::byte> bytes, const PieceArrival& arrival) {
@@ -35,7 +35,7 @@ void TlsRecordLog::feed(std::span<const std::byte> bytes, const PieceArrival& ar
       body_left_ = static_cast<std::uint32_t>(head_[3]) << 8 | head_[4];
       if (!is_head(head_[0], head_[1], head_[2]) || body_left_ > kMaxRecordBytes) {
         lost_ = true;
-        drained();
+        forget();
         return;
       }
     }
@@ -45,6 +45,7 @@ void TlsRecordLog::feed(std::span<const std::byte> bytes, const PieceArrival& ar
     if (body_left_ > 0) return;
     const auto length = static_cast<std::uint32_t>(head_[3]) << 8 | head_[4];
     records_.push_back({head_[0] == kApplicationData, length, arrival.at(at)});
+    ++end_;
     if (records_.size() > kMaxRecords) records_.pop_front();
     head_filled_ = 0;
   }
@@ -55,33 +56,10 @@ void TlsRecordLog::skip(std::uint64_t count) {
     body_left_ -= static_cast<std::uint32_t>(count);
   } else {
     lost_ = true;
-    drained();
+    forget();
   }
 }
 
-std::optional<Ns> TlsRecordLog::take(std::uint64_t count) {
-  if (current_left_ > 0) {
-    current_left_ -= std::min(current_left_, count);
-    if (current_left_ < kMinOverhead) current_left_ = 0;
-    return current_arrival_;
-  }
-  while (!records_.empty()) {
-    const auto record = records_.front();
-    records_.pop_front();
-    // Session tickets and alerts of TLS 1.3 look like data from outside; one that is too small for
-    // these bytes cannot have carried them.
-    if (!record.data || record.length < count + kMinOverhead) continue;
-    current_arrival_ = record.arrival;
-    const auto rest = record.length - count;
-    current_left_ = rest > kMaxOverhead ? rest - kMinOverhead - 1 : 0;
-    return current_arrival_;
-  }
-  return std::nullopt;
-}
-
-void TlsRecordLog::drained() {
-  records_.clear();
-  current_left_ = 0;
-}
+void TlsRecordLog::forget() { records_.clear(); }
 
 }  // namespace gcause

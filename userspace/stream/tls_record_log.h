@@ -13,10 +13,16 @@
 namespace gcause {
 
 /// Finds the TLS records (RFC 8446, section 5.1) in the ciphertext that a program reads from a
-/// socket itself and hands to its TLS library, and says for each read of plaintext when the record
-/// that carried it was complete.
+/// socket itself, and keeps the newest of them until TlsMatch has paired them with reads of
+/// plaintext.
 class TlsRecordLog {
  public:
+  struct Record {
+    bool data;             ///< application data, as far as the head tells
+    std::uint32_t length;  ///< bytes behind the head
+    std::optional<Ns> arrival;
+  };
+
   /// Whether these bytes, the first of a connection or of a read, look like a record's head.
   static bool looks_like_record(std::span<const std::byte> bytes);
 
@@ -26,34 +32,25 @@ class TlsRecordLog {
   /// `count` bytes passed that cannot be fed.
   void skip(std::uint64_t count);
 
-  /// The library handed over `count` bytes of plaintext: when the last byte of their record
-  /// arrived. Nothing if that is not known.
-  std::optional<Ns> take(std::uint64_t count);
+  /// Forgets all records; what comes next is numbered on.
+  void forget();
 
-  /// The library wants more: every complete record has been consumed.
-  void drained();
-
-  std::size_t waiting() const { return records_.size(); }
+  /// Records are numbered from 0 in the order of the connection. Those from `first` to `end - 1`
+  /// are kept.
+  std::uint64_t first() const { return end_ - records_.size(); }
+  std::uint64_t end() const { return end_; }
+  const Record& at(std::uint64_t number) const { return records_[number - first()]; }
 
  private:
   static constexpr std::size_t kHeadBytes = 5;
-  static constexpr std::size_t kMaxRecords = 4096;
-  static constexpr std::uint32_t kMinOverhead = 16;  ///< an authentication tag
-  static constexpr std::uint32_t kMaxOverhead = 64;  ///< tag, explicit nonce, type, some padding
-
-  struct Record {
-    bool data;             ///< application data, as far as the head tells
-    std::uint32_t length;  ///< bytes behind the head
-    std::optional<Ns> arrival;
-  };
+  static constexpr std::size_t kMaxRecords = 256;
 
   bool lost_ = false;
   std::uint8_t head_[kHeadBytes] = {};
   std::size_t head_filled_ = 0;
   std::uint32_t body_left_ = 0;
   std::deque<Record> records_;
-  std::uint64_t current_left_ = 0;  ///< plaintext of the record at hand that was not taken yet
-  std::optional<Ns> current_arrival_;
+  std::uint64_t end_ = 0;
 };
 
 }  // namespace gcause

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attribution against a second implementation of the formulas, written slowly and obviously: time
+// is a row of ticks, and a length is the number of ticks that are counted one by one. The timelines
+// are random, and small enough that everything happens in them.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "attribution_test_support.h"
+
+namespace gcause {
+namespace {
+
+constexpr Ns kTicks = 3'000;
+constexpr Ns kBudget = 40;
+constexpr std::uint32_t kPid = 1;
+
+// So that no two events of different kinds share a tick, each kind has its own residue of 4.
+constexpr Ns kPauseEnds = 0, kPauseBegins = 1, kReads = 2, kWaits = 3;
+
+struct Pause {
+  std::uint32_t tid;
+  Ns begin;
+  Ns end;
+  bool real;
+  std::uint64_t id = 0;
+};
+
+struct Chunk {
+  std::uint64_t stream;
+  std::uint32_t index;
+  std::uint32_t tid;
+  Ns read;
+  std::optional<Ns> arrival;
+};
+
+struct Facts {
+  std::vector<Pause> pauses;  ///< by end
+  std::vector<Chunk> chunks;  ///< by read
+  std::vector<std::pair<Ns, std::uint32_t>> waits;
+  std::vector<std::pair<Ns, Ns>> losses;
+  std::map<std::uint64_t, std::optional<Ns>> request_ends;  ///< by stream
+  std::set<std::uint64_t> mixed;  ///< streams of whose arrivals some are known and some are not
+};
+
+bool in_pause(const Facts& facts, Ns tick) {
+  for (const auto& pause : facts.pauses) {
+    if (pause.real && pause.begin <= tick && tick < pause.end) return true;
+  }
+  return false;
+}
+
+/// |P ∩ [from, to]|
+Ns paused(const Facts& facts, Ns from, Ns to) {
+  Ns sum = 0;
+  for (Ns tick = from; tick < to; ++tick) sum += in_pause(facts, tick);
+  return sum;
+}
+
+bool held_elsewhere(const Facts& facts, std::uint32_t tid, Ns tick) {
+  for (const auto& pause : facts.pauses) {
+    if (pause.real && pause.tid != tid && pause.begin <= tick && tick < pause.end) return true;
+  }
+  return false;
+}
+
+Ns delivery_of(const Facts& facts, std::uint32_t tid, Ns read) {
+  Ns tick = read;
+  while (held_elsewhere(facts, tid, tick)) ++tick;
+  return tick;
+}
+
+// ---- The timelines.
+
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : engine_(seed) {}
+  Ns between(Ns low, Ns high) { return std::uniform_int_distribution<Ns>(low, high)(engine_); }
+  bool chance(int percent) { return between(1, 100) <= percent; }
+  /// The next tick from `from` on that belongs to this kind of event.
+  static Ns align(Ns from, Ns residue) {
+    while (from % 4 != residue) ++from;
+    return from;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+bool touches(const std::vector<Pause>& pauses, Ns begin, Ns end) {
+  return std::any_of(pauses.begin(), pauses.end(),
+                     [&](const Pause& p) { return p.begin <= end && begin <= p.end; });
+}
+
+/// Collections of threads 1 to 4; those of one thread do not overlap. A bracket that is none is
+/// short and alone.
+void make_pauses(Facts& facts, Dice& dice) {
+  for (std::uint32_t tid = 1; tid <= 4; ++tid) {
+    Ns at = dice.between(1, 200);
+    while (at < kTicks - 200) {
+      const Ns begin = Dice::align(at, kPauseBegins);
+      const Ns end = Dice::align(begin + dice.between(1, dice.chance(20) ? 90 : 20), kPauseEnds);
+      facts.pauses.push_back({tid, begin, end, true});
+      at = end + dice.between(1, tid <= 2 ? 400 : 150);
+    }
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Ns begin = Dice::align(dice.between(1, kTicks - 200), kPauseBegins);
+    const Ns end = Dice::align(begin + 1, kPauseEnds);
+    if (touches(facts.pauses, begin, end)) continue;
+    facts.pauses.push_back({static_cast<std::uint32_t>(dice.between(1, 4)), begin, end, false});
+  }
+  std::sort(facts.pauses.begin(), facts.pauses.end(),
+            [](const Pause& a, const Pause& b) { return a.end < b.end; });
+  std::uint64_t id = 0;
+  for (auto& pause : facts.pauses) {
+    if (pause.real) pause.id = ++id;
+  }
+}
+
+/// A thread cannot read, wait or be held while it is itself in a bracket.
+bool busy(const Facts& facts, std::uint32_t tid, Ns from, Ns to) {
+  for (const auto& pause : facts.pauses) {
+    if (pause.tid == tid && pause.begin <= to && from <= pause.end) return true;
+  }
+  return false;
+}
+
+bool in_none(const Facts& facts, Ns tick) {
+  for (const auto& pause : facts.pauses) {
+    if (!pause.real && pause.begin <= tick && tick <= pause.end) return true;
+  }
+  return false;
+}
+
+struct Read {
+  Ns at;
+  std::uint32_t tid;
+};
+
+/// When threads 1 and 2 read, and when they wait between their reads.
+std::vector<Read> make_reads(Facts& facts, Dice& dice) {
+  std::vector<Read> reads;
+  for (std::uint32_t tid = 1; tid <= 2; ++tid) {
+    for (Ns at = dice.between(1, 30); at < kTicks - 250; at += dice.between(1, 60)) {
+      const Ns read = Dice::align(at, kReads);
+      const Ns delivery = delivery_of(facts, tid, read);
+      if (busy(facts, tid, read, delivery)) continue;
+      reads.push_back({read, tid});
+      // Now and then the wait comes early (before the delivery), late or not at all.
+      const Ns wait = Dice::align((dice.chance(10) ? read : delivery) + dice.between(1, 40), kWaits);
+      at = std::max(delivery, wait);
+      if (dice.chance(90) && !busy(facts, tid, wait, wait) && !in_none(facts, wait)) {
+        facts.waits.push_back({wait, tid});
+      }
+    }
+  }
+  std::sort(reads.begin(), reads.end(), [](const Read& a, const Read& b) { return a.at < b.at; });
+  return reads;
+}
+
+/// Streams 1 and 2 are read by thread 1, streams 3 and 4 by thread 2, now and then by the other.
+void make_chunks(Facts& facts, Dice& dice, const std::vector<Read>& reads) {
+  std::map<std::uint64_t, Ns> last_arrival;
+  std::map<std::uint64_t, std::uint32_t> next_index;
+  std::map<std::uint64_t, int> known;
+  for (std::uint64_t stream = 1; stream <= 4; ++stream) {
+    known[stream] = dice.chance(60) ? 100 : dice.chance(50) ? 0 : 70;
+    if (known[stream] == 70) facts.mixed.insert(stream);
+    facts.request_ends[stream] =
+        dice.chance(80) ? std::optional<Ns>(dice.between(-50, 0)) : std::nullopt;
+    last_arrival[stream] = 0;
+  }
+  for (const auto& read : reads) {
+    const auto owner = dice.chance(90) ? read.tid : 3 - read.tid;
+    const auto stream = static_cast<std::uint64_t>(2 * owner - dice.between(0, 1));
+    const auto count = dice.chance(70) ? 1 : dice.between(2, 4);
+    for (int i = 0; i < count; ++i) {
+      const Ns earliest = std::max(last_arrival[stream], read.at - 80);
+      last_arrival[stream] = dice.between(std::min(earliest, read.at), read.at);
+      Chunk chunk{stream, next_index[stream]++, read.tid, read.at, last_arrival[stream]};
+      if (!dice.chance(known[stream])) chunk.arrival.reset();
+      facts.chunks.push_back(chunk);
+    }
+  }
+}
+
+Facts make_facts(std::uint32_t seed) {
+  Dice dice(seed);
+  Facts facts;
+  make_pauses(facts, dice);
+  make_chunks(facts, dice, make_reads(facts, dice));
+  if (dice.chance(50)) {
+    for (Ns at = dice.between(0, 1'000); at < kTicks; at += dice.between(100, 1'500)) {
+      facts.losses.push_back({at, at + dice.between(0, 30)});
+      at = facts.losses.back().second + 1;
+    }
+  }
+  return facts;
+}
+
+std::vector<TimelineEvent> timeline_of(const Facts& facts) {
+  std::vector<std::pair<Ns, TimelineEvent>> events;
+  SessionStarted session{};
+  session.budget = kBudget;
+  ProcessFollowed process{};
+  process.pid = kPid;
+  events.push_back({-100, session});
+  events.push_back({-100, process});
+  for (const auto& [id, request_end] : facts.request_ends) {
+    StreamBegan began{};
+    began.id = id;
+    began.pid = kPid;
+    began.request_end = request_end;
+    events.push_back({0, began});
+    const StreamEnded ended{id, kPid, kTicks, StreamEnd::done, std::nullopt, 0, 0};
+    if (id % 2 == 0) events.push_back({kTicks, ended});
+  }
+  for (const auto& [from, to] : facts.losses) {
+    events.push_back({from, Lost{std::nullopt, "ring", 1, from, to}});
+  }
+  for (const auto& p : facts.pauses) {
+    events.push_back({p.begin, PauseBegan{p.begin, kPid, p.tid}});
+    events.push_back({p.end, PauseEnded{p.id, kPid, p.tid, {}, PauseKind::gc, 0, {}, p.begin,
+                                        p.real ? p.end : p.begin, {}, {}}});
+  }
+  for (const auto& c : facts.chunks) {
+    events.push_back({c.read, ChunkRead{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival}});
+  }
+  for (const auto& [at, tid] : facts.waits) events.push_back({at, WaitBegan{at, kPid, tid}});
+  events.push_back({kTicks + 1, RecordingEnded{kTicks + 1}});
+  std::stable_sort(events.begin(), events.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<TimelineEvent> timeline;
+  for (auto& [at, event] : events) timeline.push_back(std::move(event));
+  return timeline;
+}
+
+// ---- The reference.
+
+struct Expected {
+  std::map<std::pair<std::uint64_t, std::uint32_t>, GapFinding> gaps;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, ChunkFinding> chunks;
+  std::vector<Ns> gap_lengths, but_for_lengths, first_chunks;
+  std::map<Verdict, std::uint64_t> verdicts;
+  std::uint64_t over_budget = 0, unjudged = 0;
+};
+
+bool has_loss(const Facts& facts, Ns from, Ns to) {
+  for (const auto& [lost_from, lost_to] : facts.losses) {
+    if (lost_from <= to && from <= lost_to) return true;
+  }
+  return false;
+}
+
+std::optional<Ns> held_of(const Facts& facts, const Chunk& chunk, Ns delivery) {
+  std::optional<Ns> wait;
+  for (const auto& [at, tid] : facts.waits) {
+    if (tid == chunk.tid && at > chunk.read && (!wait || at < *wait)) wait = at;
+  }
+  if (!wait) return std::nullopt;
+  return paused(facts, delivery, *wait);
+}
+
+Verdict verdict_of(Ns g, Ns upstream, Ns charged, Ns process) {
+  if (g - charged <= kBudget) return Verdict::gc;
+  if (static_cast<double>(charged) >= 0.1 * static_cast<double>(g)) return Verdict::gc_partial;
+  if (upstream >= process) return Verdict::upstream;
+  return Verdict::process;
+}
+
+GapFinding gap_of(const Facts& facts, const Chunk& chunk, Ns before, Ns delivery) {
+  GapFinding gap;
+  gap.from = before;
+  gap.to = delivery;
+  gap.gap = delivery - before;
+  gap.basis = chunk.arrival ? Basis::arrival : Basis::overlap;
+  const Ns a = chunk.arrival.value_or(before);
+  gap.charged = paused(facts, std::max(a, before), delivery);
+  gap.upstream = std::max<Ns>(0, a - before);
+  gap.process = gap.gap - gap.upstream - gap.charged;
+  gap.but_for = gap.gap - gap.charged;
+  for (const auto& pause : facts.pauses) {
+    if (!pause.real) continue;
+    Ns inside = 0, counted = 0;
+    for (Ns tick = pause.begin; tick < pause.end; ++tick) {
+      inside += before <= tick && tick < delivery;
+      counted += std::max(a, before) <= tick && tick < delivery;
+    }
+    if (counted > 0) {
+      gap.pauses.push_back({pause.id, counted});
+    } else if (inside > 0) {
+      gap.exonerated.push_back(pause.id);
+    }
+  }
+  gap.over_budget = gap.gap > kBudget;
+  if (gap.over_budget && !has_loss(facts, before, delivery)) {
+    gap.verdict = verdict_of(gap.gap, gap.upstream, gap.charged, gap.process);
+  }
+  return gap;
+}
+
+/// The chunks behind the newest gap above the budget that had queued behind it, without a hole.
+void count_bursts(Expected& expected, const std::vector<Chunk>& chunks) {
+  GapFinding* open = nullptr;
+  for (const auto& chunk : chunks) {
+    const Ns delivery = expected.chunks.at({chunk.stream, chunk.index}).delivery;
+    if (open) {
+      const bool queued = chunk.arrival ? *chunk.arrival <= open->to : delivery == open->to;
+      if (queued) {
+        ++open->burst;
+      } else {
+        open = nullptr;
+      }
+    }
+    const auto gap = expected.gaps.find({chunk.stream, chunk.index});
+    if (gap != expected.gaps.end() && gap->second.over_budget) open = &gap->second;
+  }
+}
+
+void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) {
+  std::vector<Chunk> chunks;
+  for (const auto& chunk : facts.chunks) {
+    if (chunk.stream == stream) chunks.push_back(chunk);
+  }
+  std::optional<Ns> before, but_for_before;
+  for (const auto& chunk : chunks) {
+    const Ns d = delivery_of(facts, chunk.tid, chunk.read);
+    const Ns a = chunk.arrival.value_or(before.value_or(d));
+    const Ns but_for_d = d - paused(facts, a, d);
+    const auto held = held_of(facts, chunk, d);
+    expected.chunks[{stream, chunk.index}] = {{}, d, held};
+    if (before) {
+      auto gap = gap_of(facts, chunk, *before, d);
+      gap.held = held;
+      if (has_loss(facts, *before, d)) {
+        expected.unjudged += gap.over_budget;
+      } else {
+        expected.gap_lengths.push_back(gap.gap);
+        // Below zero only where an unknown arrival stands beside known ones: counted as none.
+        expected.but_for_lengths.push_back(std::max<Ns>(0, but_for_d - *but_for_before));
+        expected.over_budget += gap.over_budget;
+        if (gap.verdict) ++expected.verdicts[*gap.verdict];
+      }
+      expected.gaps[{stream, chunk.index}] = gap;
+    } else if (facts.request_ends.at(stream)) {
+      expected.first_chunks.push_back(d - *facts.request_ends.at(stream));
+    }
+    before = d;
+    but_for_before = but_for_d;
+  }
+  count_bursts(expected, chunks);
+}
+
+Expected judge_all(const Facts& facts) {
+  Expected expected;
+  for (std::uint64_t stream = 1; stream <= 4; ++stream) judge_stream(expected, facts, stream);
+  return expected;
+}
+
+/// The smallest value that at least `percent` of all values do not exceed.
+Ns nearest_rank(std::vector<Ns> values, std::size_t percent) {
+  std::sort(values.begin(), values.end());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (100 * (i + 1) >= percent * values.size()) return values[i];
+  }
+  return 0;
+}
+
+// ---- The comparison.
+
+void compare(const Distribution& found, const std::vector<Ns>& values) {
+  CHECK(found.count == values.size());
+  CHECK(found.p50 == nearest_rank(values, 50));
+  CHECK(found.p90 == nearest_rank(values, 90));
+  CHECK(found.p99 == nearest_rank(values, 99));
+  CHECK(found.max == nearest_rank(values, 100));
+}
+
+void compare(const GapFinding& found, const GapFinding& wanted, bool with_burst) {
+  CAPTURE(found.stream, found.index);
+  CHECK(found.from == wanted.from);
+  CHECK(found.to == wanted.to);
+  CHECK(found.gap == wanted.gap);
+  CHECK(found.upstream == wanted.upstream);
+  CHECK(found.charged == wanted.charged);
+  CHECK(found.process == wanted.process);
+  CHECK(found.but_for == wanted.but_for);
+  CHECK(found.held == wanted.held);
+  CHECK(found.over_budget == wanted.over_budget);
+  CHECK(found.verdict == wanted.verdict);
+  CHECK(found.basis == wanted.basis);
+  CHECK(test::charges(found) == test::charges(wanted));
+  CHECK(std::set(found.exonerated.begin(), found.exonerated.end()) ==
+        std::set(wanted.exonerated.begin(), wanted.exonerated.end()));
+  if (with_burst) CHECK(found.burst == wanted.burst);
+}
+
+/// Findings of each stream: chunks by index, each with its gap right behind it, then its own.
+void check_order(const std::vector<Finding>& findings) {
+  std::map<std::uint64_t, std::uint32_t> next;
+  std::set<std::uint64_t> ended;
+  const ChunkFinding* last = nullptr;
+  for (const auto& finding : findings) {
+    if (const auto* chunk = std::get_if<ChunkFinding>(&finding)) {
+      CHECK(ended.count(chunk->chunk.stream) == 0);
+      CHECK(chunk->chunk.index == next[chunk->chunk.stream]++);
+      last = chunk;
+    } else if (const auto* gap = std::get_if<GapFinding>(&finding)) {
+      REQUIRE(last);
+      CHECK(gap->stream == last->chunk.stream);
+      CHECK(gap->index == last->chunk.index);
+    } else if (const auto* stream = std::get_if<StreamFinding>(&finding)) {
+      CHECK(ended.insert(stream->began.id).second);
+      CHECK(stream->chunks == next[stream->began.id]);
+    }
+  }
+  CHECK(ended.size() == 4);
+}
+
+TEST_CASE("attribution agrees with a reference on random timelines") {
+  const auto seed = GENERATE(range(1u, 201u));
+  CAPTURE(seed);
+  const auto facts = make_facts(seed);
+  const auto expected = judge_all(facts);
+  REQUIRE(expected.gaps.size() > 20);
+
+  std::vector<Finding> findings;
+  Attribution attribution([&](const Finding& finding) { findings.push_back(finding); });
+  for (const auto& event : timeline_of(facts)) attribution.consume(event);
+  attribution.finish();
+
+  const auto chunks = test::only<ChunkFinding>(findings);
+  CHECK(chunks.size() == expected.chunks.size());
+  for (const auto& found : chunks) {
+    const auto& wanted = expected.chunks.at({found.chunk.stream, found.chunk.index});
+    CAPTURE(found.chunk.stream, found.chunk.index);
+    CHECK(found.delivery == wanted.delivery);
+    CHECK(found.held == wanted.held);
+  }
+  const auto gaps = test::only<GapFinding>(findings);
+  CHECK(gaps.size() == expected.gaps.size());
+  for (const auto& gap : gaps) {
+    compare(gap, expected.gaps.at({gap.stream, gap.index}), facts.mixed.count(gap.stream) == 0);
+  }
+  check_order(findings);
+
+  const auto summary = test::only<SummaryFinding>(findings).at(0);
+  compare(summary.gap, expected.gap_lengths);
+  compare(summary.but_for, expected.but_for_lengths);
+  compare(summary.first_chunk, expected.first_chunks);
+  CHECK(summary.verdicts == expected.verdicts);
+  CHECK(summary.over_budget == expected.over_budget);
+  CHECK(summary.unjudged == expected.unjudged);
+}
+
+TEST_CASE("the random timelines contain what they are there for") {
+  std::uint64_t moved = 0, exonerated = 0, overlapping = 0, unjudged = 0, bursts = 0, held = 0;
+  std::map<Verdict, std::uint64_t> verdicts;
+  for (std::uint32_t seed = 1; seed <= 50; ++seed) {
+    const auto facts = make_facts(seed);
+    const auto expected = judge_all(facts);
+    for (const auto& chunk : facts.chunks) {
+      moved += expected.chunks.at({chunk.stream, chunk.index}).delivery > chunk.read;
+    }
+    for (const auto& [place, gap] : expected.gaps) {
+      Ns sum = 0;
+      for (const auto& pause : gap.pauses) sum += pause.charged;
+      overlapping += sum > gap.charged;
+      exonerated += !gap.exonerated.empty();
+      bursts += gap.burst > 1;
+      held += gap.held.value_or(0) > 0;
+    }
+    unjudged += expected.unjudged;
+    for (const auto& [verdict, count] : expected.verdicts) verdicts[verdict] += count;
+  }
+  CHECK(moved > 200);
+  CHECK(exonerated > 200);
+  CHECK(overlapping > 200);
+  CHECK(unjudged > 20);
+  CHECK(bursts > 100);
+  CHECK(held > 200);
+  CHECK(verdicts.size() == 4);
+  for (const auto& [verdict, count] : verdicts) CHECK(count > 20);
+}
+
+}  // namespace
+}  // namespace gcause

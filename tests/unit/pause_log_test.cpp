@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attribution/pause_log.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <random>
+#include <vector>
+
+namespace gcause {
+namespace {
+
+std::vector<std::uint64_t> ids_in(const PauseLog& log, Ns from, Ns to) {
+  std::vector<std::uint64_t> ids;
+  log.for_each_in(from, to, [&](const PauseLog::Interval& pause) { ids.push_back(pause.id); });
+  return ids;
+}
+using Ids = std::vector<std::uint64_t>;
+
+TEST_CASE("the intersection of intervals that touch or do not meet is nothing") {
+  CHECK(intersection(0, 10, 5, 20) == 5);
+  CHECK(intersection(5, 20, 0, 10) == 5);
+  CHECK(intersection(0, 100, 40, 50) == 10);
+  CHECK(intersection(0, 10, 10, 20) == 0);
+  CHECK(intersection(0, 10, 15, 20) == 0);
+  CHECK(intersection(5, 5, 0, 10) == 0);
+}
+
+TEST_CASE("an empty log covers nothing") {
+  const PauseLog log;
+  CHECK(log.covered(0, 100) == 0);
+  CHECK_FALSE(log.open_elsewhere(1));
+  CHECK(ids_in(log, 0, 100).empty());
+}
+
+TEST_CASE("a finished pause covers its part of an interval") {
+  PauseLog log;
+  log.open(1, 10);
+  log.close(1, {10, 20, 1});
+  CHECK(log.covered(0, 100) == 10);
+  CHECK(log.covered(12, 15) == 3);
+  CHECK(log.covered(15, 100) == 5);
+  CHECK(log.covered(0, 10) == 0);
+  CHECK(log.covered(20, 30) == 0);
+  CHECK(log.covered(30, 20) == 0);
+}
+
+TEST_CASE("pauses that overlap, contain or touch each other cover once") {
+  PauseLog log;
+  log.close(1, {10, 20, 1});
+  log.close(2, {15, 30, 2});
+  log.close(3, {30, 40, 3});
+  log.close(1, {35, 50, 4});
+  log.close(2, {5, 60, 5});
+  log.close(1, {70, 80, 6});
+  CHECK(log.covered(0, 100) == 65);
+  CHECK(log.covered(55, 75) == 10);
+}
+
+TEST_CASE("an open pause covers all from its begin on") {
+  PauseLog log;
+  log.close(1, {10, 20, 1});
+  log.open(1, 30);
+  CHECK(log.covered(0, 100) == 80);
+  CHECK(log.covered(40, 50) == 10);
+  CHECK(log.covered(0, 30) == 10);
+  log.open(2, 15);
+  CHECK(log.covered(0, 100) == 90);
+  log.cancel(2);
+  log.cancel(1);
+  CHECK(log.covered(0, 100) == 10);
+}
+
+TEST_CASE("a pause is open elsewhere for every thread but its own") {
+  PauseLog log;
+  log.open(1, 10);
+  CHECK_FALSE(log.open_elsewhere(1));
+  CHECK(log.open_elsewhere(2));
+  log.open(2, 12);
+  CHECK(log.open_elsewhere(1));
+  log.close(2, {12, 20, 1});
+  CHECK_FALSE(log.open_elsewhere(1));
+  log.cancel(1);
+  CHECK_FALSE(log.open_elsewhere(2));
+}
+
+TEST_CASE("only pauses that overlap by more than nothing are visited, by their ends") {
+  PauseLog log;
+  log.close(1, {10, 20, 1});
+  log.close(2, {22, 30, 2});
+  log.close(1, {12, 40, 3});
+  log.close(1, {50, 60, 4});
+  CHECK(ids_in(log, 0, 100) == Ids{1, 2, 3, 4});
+  CHECK(ids_in(log, 20, 22) == Ids{3});
+  CHECK(ids_in(log, 25, 50) == Ids{2, 3});
+  CHECK(ids_in(log, 40, 50).empty());
+  CHECK(ids_in(log, 60, 90).empty());
+}
+
+TEST_CASE("a long pause that ended last is found behind short ones") {
+  PauseLog log;
+  for (Ns i = 0; i < 10; ++i) log.close(1, {100 + 10 * i, 105 + 10 * i, 1});
+  log.close(2, {0, 300, 2});
+  CHECK(ids_in(log, 0, 50) == Ids{2});
+  CHECK(log.covered(0, 50) == 50);
+}
+
+TEST_CASE("what ended by a time can be forgotten, and nothing else is") {
+  PauseLog log;
+  log.close(1, {10, 20, 1});
+  log.close(1, {30, 40, 2});
+  log.close(1, {50, 60, 3});
+  log.forget_before(40);
+  CHECK(log.size() == 1);
+  CHECK(log.covered(0, 100) == 10);
+  CHECK(ids_in(log, 0, 100) == Ids{3});
+  log.forget_before(59);
+  CHECK(log.size() == 1);
+}
+
+TEST_CASE("covered agrees with counting one tick after the other") {
+  std::mt19937 engine(7);
+  const auto between = [&](Ns low, Ns high) {
+    return std::uniform_int_distribution<Ns>(low, high)(engine);
+  };
+  for (int round = 0; round < 200; ++round) {
+    std::vector<PauseLog::Interval> pauses;
+    for (Ns i = between(0, 12); i > 0; --i) {
+      const Ns begin = between(0, 190);
+      pauses.push_back({begin, between(begin, 200), 1});
+    }
+    std::sort(pauses.begin(), pauses.end(),
+              [](const auto& a, const auto& b) { return a.end < b.end; });
+    PauseLog log;
+    for (const auto& pause : pauses) log.close(1, pause);
+    const Ns from = between(0, 200), to = between(0, 200);
+    Ns counted = 0;
+    for (Ns tick = from; tick < to; ++tick) {
+      counted += std::any_of(pauses.begin(), pauses.end(), [&](const auto& pause) {
+        return pause.begin <= tick && tick < pause.end;
+      });
+    }
+    CAPTURE(round, from, to);
+    REQUIRE(log.covered(from, to) == counted);
+  }
+}
+
+}  // namespace
+}  // namespace gcause
