@@ -200,7 +200,8 @@ static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cook
 
 	if (!thread)
 		return;
-	follow(sk, cookie, io->ids, io->ns);
+	if (is_tcp(sk))
+		follow(sk, cookie, io->ids, io->ns);
 	io->connection = cookie;
 	io->socket = cookie;
 	io->capture = write ? WRITE_CAPTURE : MAX_PIECES * IO_PIECE;

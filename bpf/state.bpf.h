@@ -27,6 +27,7 @@ struct thread {
 	u64 tls_begin_ns;
 	u64 tls_connection;
 	u64 tls_buffer;
+	u64 tls_length;
 	u64 tls_done; /* address at which an _ex call leaves its length */
 	u32 tls_depth;
 	/* the next entry into a blocking call is the start of a wait */
@@ -79,7 +80,7 @@ struct {
 } threads __weak SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_SOCKETS);
 	__type(key, u64);
 	__type(value, struct followed_socket);

@@ -17,6 +17,7 @@ int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
 	thread->tls_begin_ns = bpf_ktime_get_ns();
 	thread->tls_connection = connection;
 	thread->tls_buffer = buffer;
+	thread->tls_length = length;
 	thread->tls_done = done;
 	return 0;
 }
@@ -36,7 +37,9 @@ int BPF_URETPROBE(tls_return, int result)
 	if (!thread || !thread->tls_depth || --thread->tls_depth)
 		return 0;
 	io.result = result;
-	if (result > 0 && (call == TLS_READ_EX || call == TLS_WRITE_EX) &&
+	if (result > 0 && call == TLS_WRITE_EX)
+		io.result = thread->tls_length; /* partial writes are not on in CPython */
+	if (result > 0 && call == TLS_READ_EX &&
 	    bpf_probe_read_user(&io.result, sizeof(io.result), (const void *)thread->tls_done)) {
 		count_loss(LOSS_PAYLOAD_UNREADABLE);
 		return 0;

@@ -345,8 +345,10 @@ void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) 
         expected.unjudged += gap.over_budget;
       } else {
         expected.gap_lengths.push_back(gap.gap);
-        // Below zero only where an unknown arrival stands beside known ones: counted as none.
-        expected.but_for_lengths.push_back(std::max<Ns>(0, but_for_d - *but_for_before));
+        // Of a chunk without a known arrival the gap's own but-for stands in. Below zero only where
+        // an unknown arrival stands in front of a known one: counted as none.
+        expected.but_for_lengths.push_back(
+            chunk.arrival ? std::max<Ns>(0, but_for_d - *but_for_before) : gap.but_for);
         expected.over_budget += gap.over_budget;
         if (gap.verdict) ++expected.verdicts[*gap.verdict];
       }

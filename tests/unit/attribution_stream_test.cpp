@@ -17,7 +17,8 @@ using test::only;
 constexpr auto kReader = Court::kReader;
 constexpr auto kOther = Court::kOther;
 
-/// The findings as short words: "c1.0" chunk, "g1.1" gap, "s1" stream, "p1" pause, "l", "S".
+/// The findings as short words: "c1.0" chunk, "g1.1" gap, "s1" stream, "p1" pause, "l" lost,
+/// "E" the end of the recording, "S" summary.
 std::vector<std::string> words(const std::vector<Finding>& findings) {
   const auto place = [](auto stream, auto index) {
     return std::to_string(stream) + "." + std::to_string(index);
@@ -32,8 +33,10 @@ std::vector<std::string> words(const std::vector<Finding>& findings) {
       out.push_back("s" + std::to_string(s->began.id));
     } else if (const auto* p = std::get_if<PauseFinding>(&finding)) {
       out.push_back("p" + std::to_string(p->pause.id));
+    } else if (std::holds_alternative<SummaryFinding>(finding)) {
+      out.push_back("S");
     } else {
-      out.push_back(std::holds_alternative<Lost>(finding) ? "l" : "S");
+      out.push_back(std::holds_alternative<Lost>(finding) ? "l" : "E");
     }
   }
   return out;
@@ -276,14 +279,14 @@ TEST_CASE("what is pending leaves when the process ends, and the stream ends as 
   CHECK(stream.ended.at == ms(160));
   CHECK(stream.chunks == 2);
   court.end();
-  CHECK(court.findings.size() == 5);
+  CHECK(words(court.findings) == Words{"c1.0", "c1.1", "g1.1", "s1", "E", "S"});
 }
 
 TEST_CASE("what is pending leaves when the recording ends") {
   Court court;
   court.stream(2).stream(1).chunk(2, 0, 0).chunk(1, 0, 0).chunk(2, ms(300), ms(300));
   court.end(ms(400));
-  CHECK(words(court.findings) == Words{"c1.0", "s1", "c2.0", "c2.1", "g2.1", "s2", "S"});
+  CHECK(words(court.findings) == Words{"c1.0", "s1", "c2.0", "c2.1", "g2.1", "s2", "E", "S"});
   for (const auto& stream : only<StreamFinding>(court.findings)) {
     CHECK(stream.ended.end == StreamEnd::open);
   }
@@ -292,7 +295,7 @@ TEST_CASE("what is pending leaves when the recording ends") {
 TEST_CASE("a chunk of a stream that nobody saw begin is left out") {
   Court court;
   court.chunk(7, 0, 0).chunk(7, ms(300), 0).stream_ends(7, ms(300)).end();
-  CHECK(words(court.findings) == Words{"S"});
+  CHECK(words(court.findings) == Words{"E", "S"});
   CHECK(court.summary().chunks == 0);
 }
 

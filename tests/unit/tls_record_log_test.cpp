@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/tls_record_log.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <string>
@@ -9,10 +10,8 @@ namespace gcause {
 namespace {
 
 constexpr std::optional<Ns> kUnknown;
-constexpr std::uint32_t kOverhead = 17;  // TLS 1.3: content type and tag
 
-std::string record(std::size_t plaintext, char type = 23, std::size_t overhead = kOverhead) {
-  const auto length = plaintext + overhead;
+std::string record(std::size_t length, char type = 23) {
   std::string bytes{type, '\x03', '\x03', static_cast<char>(length >> 8),
                     static_cast<char>(length & 0xFF)};
   return bytes + std::string(length, '\xA5');
@@ -36,10 +35,10 @@ TEST_CASE("a record's head is a content type and a version of TLS") {
   CHECK_FALSE(TlsRecordLog::looks_like_record({}));
 }
 
-TEST_CASE("plaintext arrived with the last byte of its record") {
-  const std::size_t piece = GENERATE(1, 2, 5, 6, 30, 1'000);
+TEST_CASE("a record arrived with its last byte, wherever the reads cut it") {
+  const std::size_t piece = GENERATE(1, 2, 4, 5, 6, 30, 1'000);
   CAPTURE(piece);
-  const auto bytes = record(100) + record(50);
+  const auto bytes = record(100) + record(200, 22) + record(50);
   TlsRecordLog log;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
     const auto part = bytes.substr(at, piece);
@@ -48,65 +47,39 @@ TEST_CASE("plaintext arrived with the last byte of its record") {
   const auto read_with = [&](std::size_t end) {
     return static_cast<Ns>(std::min((end + piece - 1) / piece * piece, bytes.size()));
   };
-  CHECK(log.waiting() == 2);
-  CHECK(log.take(100) == read_with(122));
-  CHECK(log.take(50) == read_with(194));
-  CHECK(log.take(1) == kUnknown);
+  REQUIRE(log.first() == 0);
+  REQUIRE(log.end() == 3);
+  CHECK(log.at(0).arrival == read_with(105));
+  CHECK(log.at(1).arrival == read_with(310));
+  CHECK(log.at(2).arrival == read_with(365));
+  CHECK(log.at(0).length == 100);
+  CHECK(log.at(1).length == 200);
+  CHECK(log.at(2).length == 50);
+  CHECK(log.at(0).data);
+  CHECK_FALSE(log.at(1).data);
+  CHECK(log.at(2).data);
 }
 
 TEST_CASE("records of one read arrive by their sequence numbers") {
   ArrivalLog arrivals;
   arrivals.begin(0xFFFFFF80u);
-  arrivals.add(0xFFFFFF80u + 122, 10);
-  arrivals.add(0xFFFFFF80u + 194, 20);
+  arrivals.add(0xFFFFFF80u + 105, 10);
+  arrivals.add(0xFFFFFF80u + 160, 20);
   TlsRecordLog log;
-  const auto bytes = record(100) + record(50);
-  log.feed(as_span(bytes), {&arrivals, 0xFFFFFF80u, std::nullopt});
-  CHECK(log.take(100) == 10);
-  CHECK(log.take(50) == 20);
+  log.feed(as_span(record(100) + record(50) + record(1)), {&arrivals, 0xFFFFFF80u, std::nullopt});
+  REQUIRE(log.end() == 3);
+  CHECK(log.at(0).arrival == 10);
+  CHECK(log.at(1).arrival == 20);
+  CHECK(log.at(2).arrival == kUnknown);
 }
 
-TEST_CASE("a record may be taken in several reads") {
+TEST_CASE("a record that is not complete is not told") {
   TlsRecordLog log;
-  feed(log, record(1'000), 10);
-  feed(log, record(30), 20);
-  CHECK(log.take(400) == 10);
-  CHECK(log.take(400) == 10);
-  CHECK(log.take(200) == 10);
-  CHECK(log.take(30) == 20);
-}
-
-TEST_CASE("records that are not data carry no plaintext") {
-  TlsRecordLog log;
-  feed(log, record(200, 22) + record(1, 20) + record(2, 21), 5);
-  feed(log, record(60), 10);
-  CHECK(log.take(60) == 10);
-}
-
-TEST_CASE("a record too small for the plaintext did not carry it") {
-  // A session ticket of TLS 1.3 has the type of data.
-  TlsRecordLog log;
-  feed(log, record(40), 5);
-  feed(log, record(60), 10);
-  CHECK(log.take(60) == 10);
-}
-
-TEST_CASE("records of TLS 1.2, with an explicit nonce or without") {
-  TlsRecordLog log;
-  feed(log, record(60, 23, 24) + record(70, 23, 16), 10);
-  CHECK(log.take(60) == 10);
-  CHECK(log.take(70) == 10);
-  CHECK(log.take(1) == kUnknown);
-}
-
-TEST_CASE("when the library asks for more, all complete records were consumed") {
-  TlsRecordLog log;
-  const auto second = record(60);
-  feed(log, record(60) + second.substr(0, 20), 10);
-  log.drained();
-  CHECK(log.waiting() == 0);
-  feed(log, second.substr(20), 20);
-  CHECK(log.take(60) == 20);
+  feed(log, record(100).substr(0, 104), 10);
+  CHECK(log.end() == 0);
+  feed(log, "x", 20);
+  REQUIRE(log.end() == 1);
+  CHECK(log.at(0).arrival == 20);
 }
 
 TEST_CASE("bytes that cannot be fed are skipped inside a record's body") {
@@ -115,36 +88,70 @@ TEST_CASE("bytes that cannot be fed are skipped inside a record's body") {
   feed(log, first.substr(0, 100), 10);
   log.skip(500);
   feed(log, first.substr(600) + record(30), 20);
-  CHECK(log.take(1'000) == 20);
-  CHECK(log.take(30) == 20);
+  REQUIRE(log.end() == 2);
+  CHECK(log.at(0).length == 1'000);
+  CHECK(log.at(0).arrival == 20);
+  CHECK(log.at(1).length == 30);
 }
 
 TEST_CASE("after bytes are missing the log starts again at a read that begins with a record") {
   TlsRecordLog log;
-  const auto first = record(100);
-  feed(log, first.substr(0, 50), 10);
-  SECTION("skipped over the end of the record") { log.skip(first.size()); }
-  SECTION("bytes that are no record") { feed(log, first.substr(50) + "HTTP/1.1 200 OK\r\n", 15); }
-  CHECK(log.waiting() == 0);
+  const auto open = record(100);
+  feed(log, record(40) + open.substr(0, 50), 10);
+  SECTION("skipped over the end of the record") { log.skip(open.size()); }
+  SECTION("skipped to the end of the record") { log.skip(open.size() - 50); }
+  SECTION("skipped inside a head") {
+    feed(log, open.substr(50) + "\x17\x03", 12);
+    log.skip(1);
+  }
+  SECTION("bytes that are no record") { feed(log, open.substr(50) + "HTTP/1.1 200 OK\r\n", 15); }
+  CHECK(log.first() == log.end());
+  const auto before = log.end();
   feed(log, std::string(40, '\xA5'), 20);
-  CHECK(log.take(30) == kUnknown);
+  CHECK(log.end() == before);
   feed(log, record(30), 30);
-  CHECK(log.take(30) == 30);
+  REQUIRE(log.end() == before + 1);
+  CHECK(log.at(before).length == 30);
+  CHECK(log.at(before).arrival == 30);
 }
 
-TEST_CASE("a length that no record can have is a lost place") {
+TEST_CASE("the longest record is read, a longer one is a lost place") {
   TlsRecordLog log;
-  feed(log, std::string("\x17\x03\x03\xFF\xFF", 5) + std::string(100, 'x'), 10);
-  feed(log, record(30), 20);
-  CHECK(log.waiting() == 1);
-  CHECK(log.take(30) == 20);
+  feed(log, record(16'384 + 2'048), 10);
+  CHECK(log.end() == 1);
+  feed(log, record(16'384 + 2'049), 20);
+  CHECK(log.end() == 1);
+  CHECK(log.first() == 1);
+  feed(log, record(30), 30);
+  CHECK(log.end() == 2);
+}
+
+TEST_CASE("an empty record is a record") {
+  TlsRecordLog log;
+  feed(log, record(0), 10);
+  REQUIRE(log.end() == 1);
+  CHECK(log.at(0).arrival == 10);
+}
+
+TEST_CASE("records that were forgotten keep their numbers") {
+  TlsRecordLog log;
+  feed(log, record(10) + record(20) + record(30).substr(0, 8), 10);
+  log.forget();
+  CHECK(log.first() == 2);
+  CHECK(log.end() == 2);
+  feed(log, record(30).substr(8), 20);
+  REQUIRE(log.end() == 3);
+  CHECK(log.at(2).length == 30);
 }
 
 TEST_CASE("a connection that nobody decrypts does not make the log grow without end") {
   TlsRecordLog log;
-  for (int i = 0; i < 10'000; ++i) feed(log, record(1), i);
-  CHECK(log.waiting() <= 4'096);
-  CHECK(log.take(1) == 10'000 - 4'096);
+  for (int i = 0; i < 10'000; ++i) feed(log, record(static_cast<std::size_t>(1 + i % 100)), i);
+  CHECK(log.end() == 10'000);
+  CHECK(log.end() - log.first() <= 4'096);
+  CHECK(log.end() - log.first() >= 64);
+  CHECK(log.at(log.end() - 1).arrival == 9'999);
+  CHECK(log.at(log.first()).arrival == static_cast<Ns>(log.first()));
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ void Attribution::consume(const TimelineEvent& event) {
                  [&](const ProcessEnded& ended) { process(ended.pid).flush(ended.at); },
                  [&](const RecordingEnded& ended) {
                    for (auto& [pid, process] : processes_) process->flush(ended.at);
+                   handler_(ended);
                  },
              },
              event);

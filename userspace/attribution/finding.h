@@ -98,6 +98,6 @@ struct SummaryFinding {
 };
 
 using Finding = std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding,
-                             ChunkFinding, GapFinding, Lost, SummaryFinding>;
+                             ChunkFinding, GapFinding, Lost, SummaryFinding, RecordingEnded>;
 
 }  // namespace gcause

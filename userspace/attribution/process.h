@@ -17,8 +17,7 @@ namespace gcause {
 /// The streams and pauses of one process, and what follows from them.
 class Attribution::Process {
  public:
-  Process(std::uint32_t pid, const FindingHandler& handler, const Ns& budget,
-          Progress& progress)
+  Process(std::uint32_t pid, const FindingHandler& handler, const Ns& budget, Progress& progress)
       : pid_(pid), handler_(handler), budget_(budget), progress_(progress) {}
 
   void pause_began(const PauseBegan& event) { log_.open(event.tid, event.at); }
@@ -58,8 +57,8 @@ class Attribution::Process {
   /// A read that returned while another thread was in a pause: not delivered yet.
   struct Undelivered {
     ChunkRead chunk;
-    Ns delivery;              ///< at the earliest
-    std::optional<Ns> wait;   ///< its thread waited again before it was delivered
+    Ns delivery;             ///< at the earliest
+    std::optional<Ns> wait;  ///< its thread waited again before it was delivered
   };
 
   /// A delivered chunk whose thread has not waited again: stream and ordinal in it.

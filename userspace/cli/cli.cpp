@@ -12,6 +12,13 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongCommandLine = 2;
 
+bool is_command(const CLI::App& app, const std::string& name) {
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == name) return true;
+  }
+  return false;
+}
+
 /// Two lines: what failed and why, and what cures it.
 int say(const Error& error, int code) {
   std::fprintf(stderr, "gcause: %s\n", error.what.c_str());
@@ -34,7 +41,13 @@ int run_command_line(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
+  } catch (const BadValue& bad) {
+    return say(bad.error(), kWrongCommandLine);
   } catch (const CLI::ParseError& error) {
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (!first.empty() && first[0] != '-' && !is_command(app, first)) {
+      return say({"there is no command " + first, "gcause --help lists them"}, kWrongCommandLine);
+    }
     const auto chosen = app.get_subcommands();
     const std::string subject = chosen.empty() ? "" : " " + chosen.front()->get_name();
     return say({error.what(), "gcause" + subject + " --help lists what it takes"},

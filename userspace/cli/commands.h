@@ -19,12 +19,23 @@ void add_record(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 
+/// A value that an option cannot take, with the cure.
+class BadValue : public CLI::ValidationError {
+ public:
+  explicit BadValue(gcause::Error error)
+      : CLI::ValidationError(error.what), error_(std::move(error)) {}
+  const gcause::Error& error() const { return error_; }
+
+ private:
+  gcause::Error error_;
+};
+
 /// An option that takes a TIME; the value is checked while the command line is parsed.
 CLI::Option* add_duration(CLI::App& app, const std::string& names, std::optional<Ns>& value,
                           const std::string& help);
 
-/// -f and -o, as record and report share them. -o may be given several times, and then the ending of
-/// each file decides its format.
+/// -f and -o, as record and report share them. -o may be given several times, and then the ending
+/// of each file decides its format.
 struct OutputChoice {
   std::string format;
   std::vector<std::string> paths;

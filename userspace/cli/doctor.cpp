@@ -17,8 +17,8 @@ struct DoctorLine {
 
 void add_doctor(CLI::App& app, Action& action) {
   auto line = std::make_shared<DoctorLine>();
-  auto* command = app.add_subcommand(
-      "doctor", "Say what this host, and a process, allow: attaches nothing");
+  auto* command =
+      app.add_subcommand("doctor", "Say what this host, and a process, allow: attaches nothing");
   command->add_option("-p,--pid", line->options.pid, "look at this process")
       ->type_name("PID")
       ->check(CLI::Range(1u, 4194304u));

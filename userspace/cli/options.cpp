@@ -10,7 +10,7 @@ CLI::Option* add_duration(CLI::App& app, const std::string& names, std::optional
           names,
           [&value](const std::string& text) {
             auto parsed = parse_duration(text);
-            if (!parsed) throw CLI::ValidationError(parsed.error().what, parsed.error().cure);
+            if (!parsed) throw BadValue(parsed.error());
             value = *parsed;
           },
           help)
@@ -31,16 +31,13 @@ void OutputChoice::add_to(CLI::App& app) {
 
 std::vector<OutputSpec> OutputChoice::chosen() const {
   if (paths.size() > 1 && !format.empty()) {
-    throw CLI::ValidationError("-f", "does not go with several -o: their endings decide");
+    throw BadValue({"-f does not go with several -o", "leave -f out: each file's ending decides"});
   }
   std::vector<OutputSpec> specs;
   for (const auto& path : paths.empty() ? std::vector<std::string>{"-"} : paths) {
     const bool jsonl = format == "jsonl" || (format.empty() && path.ends_with(".jsonl"));
     const bool recording = format == "gcause" || (format.empty() && path.ends_with(".gcause"));
-    specs.push_back({jsonl       ? Format::jsonl
-                     : recording ? Format::recording
-                                 : Format::text,
-                     path});
+    specs.push_back({jsonl ? Format::jsonl : recording ? Format::recording : Format::text, path});
   }
   return specs;
 }

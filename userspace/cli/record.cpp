@@ -48,26 +48,27 @@ void add_record(CLI::App& app, Action& action) {
   line->output.add_to(*command);
   command->add_flag("-s,--subprocesses", line->options.subprocesses,
                     "also follow the children, present and future");
-  command->add_flag("--chunks", line->options.chunks,
-                    "write a line for every chunk and every gap");
+  command->add_flag("--chunks", line->options.chunks, "write a line for every chunk and every gap");
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
   command->add_option("--ring-size", line->ring_kib, "kernel ring buffer, KiB, a power of two")
       ->type_name("KIB")
       ->capture_default_str()
       ->check(CLI::Validator(check_ring_size, ""));
-  command->add_option("--without", line->without, "treat this kernel feature as absent (repeatable)")
+  command
+      ->add_option("--without", line->without, "treat this kernel feature as absent (repeatable)")
       ->type_name("FEATURE")
       ->check(CLI::IsMember(feature_names()))
       ->group("Testing");
-  command->add_option("--raw-capture", line->options.raw_capture,
-                      "also write the kernel's records, payload included: never in production")
+  command
+      ->add_option("--raw-capture", line->options.raw_capture,
+                   "also write the kernel's records, payload included: never in production")
       ->type_name("FILE")
       ->group("Testing");
   command->callback([line, &action] {
     auto& options = line->options;
     if (!options.pid && options.command.empty()) {
-      throw CLI::ValidationError("record", "give -p PID, or a command behind --");
+      throw BadValue({"record needs something to follow", "give -p PID, or a command behind --"});
     }
     options.budget = line->budget.value_or(options.budget);
     options.outputs = line->output.chosen();

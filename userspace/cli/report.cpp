@@ -24,8 +24,7 @@ void add_report(CLI::App& app, Action& action) {
   line->output.add_to(*command);
   add_duration(*command, "-b,--budget", line->options.budget,
                "judge by this budget instead of the recording's");
-  command->add_flag("--chunks", line->options.chunks,
-                    "write a line for every chunk and every gap");
+  command->add_flag("--chunks", line->options.chunks, "write a line for every chunk and every gap");
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
   command->callback([line, &action] {

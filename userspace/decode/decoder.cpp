@@ -84,33 +84,40 @@ std::optional<Event> decode_socket_closed(std::span<const std::byte> bytes) {
 std::optional<Event> decode(const record_header& header, std::span<const std::byte> bytes) {
   const Ns at = to_ns(header.ns);
   switch (static_cast<record_kind>(header.kind)) {
-    case RECORD_COLLECTION_BEGIN: return CollectionBegin{at, header.pid, header.tid};
-    case RECORD_COLLECTION_END: return decode_collection_end(bytes);
-    case RECORD_IO: return decode_io(bytes);
+    case RECORD_COLLECTION_BEGIN:
+      return CollectionBegin{at, header.pid, header.tid};
+    case RECORD_COLLECTION_END:
+      return decode_collection_end(bytes);
+    case RECORD_IO:
+      return decode_io(bytes);
     case RECORD_ARRIVAL:
       if (const auto record = read_record<arrival_record>(bytes)) {
         return Arrival{at, record->socket, record->sequence_end};
       }
       return std::nullopt;
-    case RECORD_WAIT: return Wait{at, header.pid, header.tid};
+    case RECORD_WAIT:
+      return Wait{at, header.pid, header.tid};
     case RECORD_SOCKET_SEEN:
       if (const auto record = read_record<socket_seen_record>(bytes)) {
         return SocketSeen{at, header.pid, record->socket, record->sequence_end, peer_of(*record)};
       }
       return std::nullopt;
-    case RECORD_SOCKET_CLOSED: return decode_socket_closed(bytes);
+    case RECORD_SOCKET_CLOSED:
+      return decode_socket_closed(bytes);
     case RECORD_TLS_FREED:
       if (const auto record = read_record<tls_freed_record>(bytes)) {
         return TlsFreed{at, header.pid, record->connection};
       }
       return std::nullopt;
-    case RECORD_PROCESS_EXIT: return ProcessExit{at, header.pid};
+    case RECORD_PROCESS_EXIT:
+      return ProcessExit{at, header.pid};
     case RECORD_PROCESS_FORK:
       if (const auto record = read_record<process_fork_record>(bytes)) {
         return ProcessFork{at, header.pid, record->child};
       }
       return std::nullopt;
-    case RECORD_PROCESS_EXEC: return ProcessExec{at, header.pid};
+    case RECORD_PROCESS_EXEC:
+      return ProcessExec{at, header.pid};
   }
   return std::nullopt;
 }

@@ -19,20 +19,20 @@ enum class Layer : std::uint8_t { socket, tls };
 
 /// One read or write as the process saw it, or one piece of a long one.
 struct Io {
-  Ns begin;                   ///< the call was entered; equal to `end` where that is not known
-  Ns end;                     ///< the call returned
+  Ns begin;  ///< the call was entered; equal to `end` where that is not known
+  Ns end;    ///< the call returned
   std::uint32_t pid;
   std::uint32_t tid;
   Direction direction;
   Layer layer;
-  bool inside_tls;            ///< a socket call that the TLS library made: without payload
-  std::uint64_t connection;   ///< the SSL object for tls, the socket's cookie for socket
-  std::uint64_t socket;       ///< the socket's cookie; 0 if not known
-  std::int64_t result;        ///< bytes moved by the whole call; 0 at end of file; below 0: failed
+  bool inside_tls;           ///< a socket call that the TLS library made: without payload
+  std::uint64_t connection;  ///< the SSL object for tls, the socket's cookie for socket
+  std::uint64_t socket;      ///< the socket's cookie; 0 if not known
+  std::int64_t result;       ///< bytes moved by the whole call; 0 at end of file; below 0: failed
   std::optional<std::uint32_t> sequence_end;  ///< TCP sequence number behind the whole call's bytes
-  std::uint32_t offset;       ///< of `payload` in the call's bytes
-  bool last;                  ///< no further piece of this call follows
-  std::span<const std::byte> payload;  ///< valid during the call that hands the event over
+  std::uint32_t offset;                       ///< of `payload` in the call's bytes
+  bool last;                                  ///< no further piece of this call follows
+  std::span<const std::byte> payload;         ///< valid during the call that hands the event over
 };
 
 /// A followed socket's receive queue grew up to `sequence_end`.

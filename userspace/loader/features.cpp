@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "loader/libbpf_log.h"
 #include "util/fd.h"
 
 namespace gcause {
@@ -23,8 +24,8 @@ struct BtfDeleter {
 
 /// A raw tracepoint that BTF describes can carry a tp_btf program.
 bool has_tracepoint(const btf* types, const std::string& name) {
-  return types && ::btf__find_by_name_kind(types, ("btf_trace_" + name).c_str(),
-                                           BTF_KIND_TYPEDEF) > 0;
+  return types &&
+         ::btf__find_by_name_kind(types, ("btf_trace_" + name).c_str(), BTF_KIND_TYPEDEF) > 0;
 }
 
 /// Programs ask for the value that was given at attach (kernel commit 7adfc6c9b315).
@@ -82,6 +83,7 @@ const std::vector<FeatureInfo>& known_features() {
 }
 
 std::map<std::string, bool> detect_features(const std::set<std::string>& without) {
+  collect_libbpf_warnings();
   const std::unique_ptr<btf, BtfDeleter> types(::btf__load_vmlinux_btf());
   std::map<std::string, bool> features = {
       {"btf", types != nullptr},
@@ -114,12 +116,14 @@ std::vector<CapabilityInfo> detect_capabilities() {
 
 Result<> check_requirements(const std::map<std::string, bool>& features) {
   const auto missing = [&](const std::string& name) { return !features.at(name); };
+  std::string lacking;
   for (const auto& capability : detect_capabilities()) {
-    if (capability.required && !capability.present) {
-      return Error{"missing capability " + capability.name + " on kernel " + kernel_release() +
-                       ": needed to " + capability.what,
-                   "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep gcause"};
-    }
+    if (!capability.required || capability.present) continue;
+    lacking += (lacking.empty() ? "" : ", ") + capability.name + " (to " + capability.what + ")";
+  }
+  if (!lacking.empty()) {
+    return Error{"missing on kernel " + kernel_release() + ": " + lacking,
+                 "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep gcause"};
   }
   if (missing("btf")) {
     return Error{"this kernel gives no type information: /sys/kernel/btf/vmlinux cannot be read",

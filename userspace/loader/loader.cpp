@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 
 #include "decode/kernel_abi.h"
 #include "gcause.skel.h"
 #include "loader/features.h"
+#include "loader/libbpf_log.h"
 
 namespace gcause {
 namespace {
@@ -31,21 +31,6 @@ struct RingDeleter {
   void operator()(ring_buffer* ring) const { ::ring_buffer__free(ring); }
 };
 
-/// The last lines that libbpf said, for the error message: it explains far better than errno.
-std::string& libbpf_words() {
-  static std::string words;
-  return words;
-}
-
-int keep_libbpf_words(libbpf_print_level level, const char* format, va_list arguments) {
-  char line[512];
-  std::vsnprintf(line, sizeof line, format, arguments);
-  if (level == LIBBPF_WARN && libbpf_words().size() < 4096) libbpf_words() += line;
-  return 0;
-}
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 std::uint32_t own_pid_namespace() {
   struct stat info = {};
   if (::stat("/proc/self/ns/pid", &info) != 0) return 0;
@@ -55,30 +40,48 @@ std::uint32_t own_pid_namespace() {
 
 std::uint64_t cookie_of(const ProbeSite& site) {
   switch (site.shape) {
-    case CallShape::none: return 0;
-    case CallShape::tls_read: return TLS_READ;
-    case CallShape::tls_read_ex: return TLS_READ_EX;
-    case CallShape::tls_write: return TLS_WRITE;
-    case CallShape::tls_write_ex: return TLS_WRITE_EX;
-    case CallShape::libc_read: return LIBC_READ;
-    case CallShape::libc_read_message: return LIBC_READ_MESSAGE;
-    case CallShape::libc_read_vector: return LIBC_READ_VECTOR;
-    case CallShape::libc_write: return LIBC_WRITE;
-    case CallShape::libc_write_message: return LIBC_WRITE_MESSAGE;
-    case CallShape::libc_write_vector: return LIBC_WRITE_VECTOR;
+    case CallShape::none:
+      return 0;
+    case CallShape::tls_read:
+      return TLS_READ;
+    case CallShape::tls_read_ex:
+      return TLS_READ_EX;
+    case CallShape::tls_write:
+      return TLS_WRITE;
+    case CallShape::tls_write_ex:
+      return TLS_WRITE_EX;
+    case CallShape::libc_read:
+      return LIBC_READ;
+    case CallShape::libc_read_message:
+      return LIBC_READ_MESSAGE;
+    case CallShape::libc_read_vector:
+      return LIBC_READ_VECTOR;
+    case CallShape::libc_write:
+      return LIBC_WRITE;
+    case CallShape::libc_write_message:
+      return LIBC_WRITE_MESSAGE;
+    case CallShape::libc_write_vector:
+      return LIBC_WRITE_VECTOR;
   }
   return 0;
 }
 
 const char* loss_name(unsigned where) {
   switch (static_cast<loss>(where)) {
-    case LOSS_RING_FULL: return "ring-buffer";
-    case LOSS_SCRATCH_BUSY: return "scratch-buffers";
-    case LOSS_THREADS_FULL: return "thread-table";
-    case LOSS_SOCKETS_FULL: return "socket-table";
-    case LOSS_PAYLOAD_UNREADABLE: return "payload";
-    case LOSS_IO_URING: return "io-uring";
-    case LOSS_COUNT: break;
+    case LOSS_RING_FULL:
+      return "ring-buffer";
+    case LOSS_SCRATCH_BUSY:
+      return "scratch-buffers";
+    case LOSS_THREADS_FULL:
+      return "thread-table";
+    case LOSS_SOCKETS_FULL:
+      return "socket-table";
+    case LOSS_PAYLOAD_UNREADABLE:
+      return "payload";
+    case LOSS_IO_URING:
+      return "io-uring";
+    case LOSS_COUNT:
+      break;
   }
   return "unknown";
 }
@@ -114,9 +117,12 @@ struct Loader::Impl {
     switch (site.kind) {
       case ProbeKind::collector:
         return {{progs.collector_enter, false}, {progs.collector_return, true}};
-      case ProbeKind::collector_usdt: return {};
-      case ProbeKind::tls_call: return {{progs.tls_enter, false}, {progs.tls_return, true}};
-      case ProbeKind::tls_free: return {{progs.tls_free, false}};
+      case ProbeKind::collector_usdt:
+        return {};
+      case ProbeKind::tls_call:
+        return {{progs.tls_enter, false}, {progs.tls_return, true}};
+      case ProbeKind::tls_free:
+        return {{progs.tls_free, false}};
       case ProbeKind::libc_call:
         if (sockets_by_uprobe) return {{progs.libc_enter, false}, {progs.libc_return, true}};
         return {};
@@ -164,8 +170,8 @@ struct Loader::Impl {
         {skeleton->progs.collector_done, "gc__done"},
     };
     for (const auto& [program, name] : pair) {
-      Link link(::bpf_program__attach_usdt(program, static_cast<pid_t>(pid),
-                                           site.open_path.c_str(), "python", name, nullptr));
+      Link link(::bpf_program__attach_usdt(program, static_cast<pid_t>(pid), site.open_path.c_str(),
+                                           "python", name, nullptr));
       if (!link) return failed(pid, site, errno);
       links[pid].push_back(std::move(link));
     }
@@ -186,8 +192,7 @@ Loader::Loader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Loader::~Loader() = default;
 
 Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
-  ::libbpf_set_print(keep_libbpf_words);
-  libbpf_words().clear();
+  collect_libbpf_warnings();
   auto impl = std::make_unique<Impl>();
   impl->skeleton.reset(gcause_bpf__open());
   if (!impl->skeleton) {
@@ -204,10 +209,9 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
 
   const auto& progs = skeleton.progs;
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
-  std::vector<bpf_program*> target = {progs.collector_enter, progs.collector_return,
-                                      progs.collector_start, progs.collector_done,
-                                      progs.tls_enter,       progs.tls_return,
-                                      progs.tls_free};
+  std::vector<bpf_program*> target = {
+      progs.collector_enter, progs.collector_return, progs.collector_start, progs.collector_done,
+      progs.tls_enter,       progs.tls_return,       progs.tls_free};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -230,7 +234,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
 
   if (const int error = gcause_bpf__load(&skeleton)) {
     return Error{"cannot load the BPF programs into kernel " + kernel_release() + ": " +
-                     std::strerror(-error) + "; " + first_line(libbpf_words()),
+                     std::strerror(-error) + "; " + first_libbpf_warning(),
                  "run as root or with CAP_BPF and CAP_PERFMON; lockdown must not be "
                  "'confidentiality'; gcause doctor shows what this kernel has"};
   }
@@ -243,8 +247,8 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
     }
     impl->host_links.push_back(std::move(link));
   }
-  impl->ring.reset(::ring_buffer__new(::bpf_map__fd(skeleton.maps.records), Impl::append,
-                                      impl.get(), nullptr));
+  impl->ring.reset(
+      ::ring_buffer__new(::bpf_map__fd(skeleton.maps.records), Impl::append, impl.get(), nullptr));
   if (!impl->ring) {
     return Error{std::string("cannot map the ring buffer: ") + std::strerror(errno),
                  "a smaller --ring-size may fit"};
@@ -259,9 +263,9 @@ Result<> Loader::attach(const Target& target) {
   }
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {
-    return Error{"cannot follow process " + std::to_string(target.pid) + ": " +
-                     std::strerror(errno),
-                 "at most " + std::to_string(MAX_TARGETS) + " processes can be followed"};
+    return Error{
+        "cannot follow process " + std::to_string(target.pid) + ": " + std::strerror(errno),
+        "at most " + std::to_string(MAX_TARGETS) + " processes can be followed"};
   }
   return attach_sites(target, target.sites);
 }

@@ -62,7 +62,8 @@ class Writer {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Reads what Writer wrote. Bytes are hostile: a read past the end gives zeros and makes `ok` false.
+/// Reads what Writer wrote. Bytes are hostile: a read past the end gives zeros and makes `ok`
+/// false.
 class Reader {
  public:
   explicit Reader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
@@ -82,6 +83,10 @@ class Reader {
     if constexpr (std::is_enum_v<T>) {
       std::underlying_type_t<T> raw{};
       get(raw);
+      if (raw >= value_count(T{})) {
+        ok_ = false;
+        raw = 0;
+      }
       value = static_cast<T>(raw);
     } else if constexpr (std::is_class_v<T>) {
       fields(*this, value);

@@ -58,7 +58,7 @@ Result<std::unique_ptr<RecordingWriter>> RecordingWriter::make(const std::string
   std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wbe");
   if (!file) {
     return Error{"cannot write " + path + ": " + std::strerror(errno),
-                 "give -o a file in a folder that exists and can be written"};
+                 "give a file in a folder that exists and can be written"};
   }
   std::unique_ptr<RecordingWriter> writer(
       new RecordingWriter(path, std::unique_ptr<std::FILE, Closer>(file)));

@@ -37,6 +37,9 @@ class RecordingWriter : public TimelineConsumer {
   /// Hands what was written so far to the kernel, so that it outlives this process.
   void flush();
 
+  /// Nothing more can be written; `finish` will say why.
+  bool failed() const { return error_ != 0; }
+
   Result<> finish();
 
  private:

@@ -30,6 +30,14 @@ enum class PauseKind : std::uint8_t { gc = 0, stop_the_world = 1 };
 enum class PauseReason : std::uint8_t { automatic = 0, manual = 1, shutdown = 2 };
 enum class CollectorMethod : std::uint8_t { usdt = 0, symbol = 1, debuginfo = 2, scan = 3 };
 
+// How many values each has, for the bytes of a file that may hold anything.
+constexpr unsigned value_count(StreamDirection) { return 2; }
+constexpr unsigned value_count(StreamProtocol) { return 3; }
+constexpr unsigned value_count(StreamEnd) { return 6; }
+constexpr unsigned value_count(PauseKind) { return 2; }
+constexpr unsigned value_count(PauseReason) { return 3; }
+constexpr unsigned value_count(CollectorMethod) { return 4; }
+
 struct SessionStarted {
   std::string version;
   Ns monotonic;  ///< one instant on CLOCK_MONOTONIC

@@ -32,8 +32,8 @@ void fields(Archive& archive, PauseBegan& e) {
 
 template <typename Archive>
 void fields(Archive& archive, PauseEnded& e) {
-  archive(e.id)(e.pid)(e.tid)(e.interpreter)(e.kind)(e.generation)(e.reason)(e.begin)(e.end)(
-      e.cpu)(e.collected);
+  archive(e.id)(e.pid)(e.tid)(e.interpreter)(e.kind)(e.generation)(e.reason)(e.begin)(e.end)(e.cpu)(
+      e.collected);
 }
 
 template <typename Archive>

@@ -19,11 +19,16 @@ using Json = nlohmann::ordered_json;
 
 const char* name_of(ProbeKind kind) {
   switch (kind) {
-    case ProbeKind::collector: return "collector";
-    case ProbeKind::collector_usdt: return "collector (USDT)";
-    case ProbeKind::tls_call: return "tls";
-    case ProbeKind::tls_free: return "tls end";
-    case ProbeKind::libc_call: return "socket call";
+    case ProbeKind::collector:
+      return "collector";
+    case ProbeKind::collector_usdt:
+      return "collector (USDT)";
+    case ProbeKind::tls_call:
+      return "tls";
+    case ProbeKind::tls_free:
+      return "tls end";
+    case ProbeKind::libc_call:
+      return "socket call";
   }
   return "?";
 }
@@ -89,11 +94,13 @@ std::vector<std::string> blind_spots(const Target& target,
         "is (libraries loaded later are found within a second)");
   }
   if (!target.layout && target.collector_method != CollectorMethod::usdt) {
-    spots.push_back("the layout of this CPython's counters is not known: pauses carry no "
-                    "generation and no number of objects");
+    spots.push_back(
+        "the layout of this CPython's counters is not known: pauses carry no "
+        "generation and no number of objects");
   }
   if (!features.at("sk_data_ready")) {
-    spots.push_back("no arrival times: verdicts say \"basis\": \"overlap\"; use Linux 6.3 or later");
+    spots.push_back(
+        "no arrival times: verdicts say \"basis\": \"overlap\"; use Linux 6.3 or later");
   }
   return spots;
 }
@@ -105,8 +112,9 @@ void print_text(const Json& report) {
     const bool present = feature["present"];
     const auto otherwise = feature["without"].get<std::string>();
     std::printf("  %-4s %-20s %s\n", present ? "yes" : "NO", name.c_str(),
-                present ? feature["for"].get<std::string>().c_str()
-                        : (otherwise.empty() ? "gcause cannot work without it" : otherwise.c_str()));
+                present
+                    ? feature["for"].get<std::string>().c_str()
+                    : (otherwise.empty() ? "gcause cannot work without it" : otherwise.c_str()));
   }
   std::printf("\ncapabilities\n");
   for (const auto& [name, capability] : report["host"]["capabilities"].items()) {
@@ -131,8 +139,8 @@ void print_text(const Json& report) {
               collector["object"].get<std::string>().c_str(),
               static_cast<unsigned long long>(collector["address"].get<std::uint64_t>()));
   for (const auto& library : target["tls"]) {
-    std::printf("  TLS          %s (%zu functions)\n",
-                library["object"].get<std::string>().c_str(), library["functions"].size());
+    std::printf("  TLS          %s (%zu functions)\n", library["object"].get<std::string>().c_str(),
+                library["functions"].size());
   }
   std::printf("\nprobes\n");
   for (const auto& probe : target["probes"]) {

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "sink/jsonl.h"
@@ -69,6 +70,12 @@ void Outputs::consume(const TimelineEvent& event) {
 void Outputs::flush() {
   for (auto& recording : recordings_) recording->flush();
   for (auto& sink : sinks_) sink->flush();
+}
+
+bool Outputs::failed() const {
+  const auto failed = [](const auto& output) { return output->failed(); };
+  return std::any_of(recordings_.begin(), recordings_.end(), failed) ||
+         std::any_of(sinks_.begin(), sinks_.end(), failed);
 }
 
 Result<> Outputs::finish() {

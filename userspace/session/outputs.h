@@ -35,6 +35,9 @@ class Outputs : public TimelineConsumer {
   void consume(const TimelineEvent& event) override;
   Result<> finish();
 
+  /// An output takes no more.
+  bool failed() const;
+
   const Progress& progress() const { return attribution_.progress(); }
 
   /// The budget of some process is broken, and would be kept but for the pauses.

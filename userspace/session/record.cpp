@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/record.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -68,6 +69,10 @@ class Recorder {
   explicit Recorder(const RecordOptions& options)
       : options_(options), pipeline_(tee_), decoder_([this](const Event& e) { handle(e); }) {}
 
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
   Result<int> run();
 
  private:
@@ -106,6 +111,13 @@ class Recorder {
   ProgressLine progress_;
 };
 
+Recorder::~Recorder() {
+  if (options_.command.empty() || pid_ == 0) return;
+  // What was started for the recording ends with it.
+  ::kill(static_cast<pid_t>(pid_), SIGTERM);
+  ::waitpid(static_cast<pid_t>(pid_), nullptr, WNOHANG);
+}
+
 Result<> Recorder::open_outputs() {
   auto outputs = Outputs::make(options_.outputs, options_.chunks, std::nullopt);
   if (!outputs) return outputs.error();
@@ -122,14 +134,16 @@ Result<> Recorder::open_outputs() {
 /// Everything up to the point at which records flow.
 Result<> Recorder::begin() {
   signals_ = take_signals();
-  features_ = detect_features(options_.without);
   if (options_.pid) {
     pid_ = *options_.pid;
     pid_was_alive_ = procfs_.alive(pid_);
+  }
+  features_ = detect_features(options_.without);
+  if (auto fulfilled = check_requirements(features_); !fulfilled) return fulfilled;
+  if (options_.pid) {
     auto target = describe_target(procfs_, pid_);
     if (!target) return target.error();
   }
-  if (auto fulfilled = check_requirements(features_); !fulfilled) return fulfilled;
   if (auto opened = open_outputs(); !opened) return opened;
 
   const SessionStarted session{kVersion,        now_monotonic(),  read_clock(CLOCK_REALTIME),
@@ -162,11 +176,12 @@ Result<> Recorder::attach_first() {
     pid_ = *child;
     pid_was_alive_ = true;
     followed_->add_candidate(pid_, now_monotonic() + 10 * kSecond);
-    while (!followed_->has_processes() && !followed_->empty()) {
+    while (!followed_->has_processes() && !followed_->empty() && !interrupted_) {
       followed_->tick(now_monotonic());
-      ::usleep(2000);
+      pollfd poll = {signals_.get(), POLLIN, 0};
+      interrupted_ = ::poll(&poll, 1, 2) > 0;
     }
-    if (followed_->has_processes()) return Ok{};
+    if (followed_->has_processes() || interrupted_) return Ok{};
     auto why = describe_target(procfs_, pid_);
     return why ? Error{"cannot follow " + options_.command[0], "see gcause doctor"} : why.error();
   }
@@ -194,7 +209,9 @@ void Recorder::handle(const Event& event) {
 }
 
 void Recorder::look_at_losses(Ns now) {
-  for (const auto& [where, count] : loader_->losses()) {
+  auto counters = loader_->losses();
+  counters["malformed-records"] = decoder_.malformed();
+  for (const auto& [where, count] : counters) {
     const auto before = losses_[where];
     if (count == before) continue;
     const RecordsLost lost{losses_read_at_, now, where, count - before};
@@ -236,7 +253,7 @@ void Recorder::show_progress(Ns now) {
 }
 
 bool Recorder::over(Ns now) {
-  if (interrupted_ || followed_->empty()) return true;
+  if (interrupted_ || followed_->empty() || outputs_->failed()) return true;
   return options_.duration && now - started_ >= *options_.duration;
 }
 
@@ -287,9 +304,7 @@ Result<int> Recorder::run() {
   }
   announce();
   loop();
-  auto code = end();
-  if (!options_.command.empty()) ::waitpid(static_cast<pid_t>(pid_), nullptr, WNOHANG);
-  return code;
+  return end();
 }
 
 }  // namespace

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/report.h"
 
+#include <filesystem>
+
 #include "recording/recording.h"
 #include "session/outputs.h"
 
 namespace gcause {
 
 Result<int> report(const ReportOptions& options) {
+  for (const auto& output : options.outputs) {
+    std::error_code none;
+    if (output.path != "-" && std::filesystem::equivalent(output.path, options.recording, none)) {
+      return Error{"cannot write " + output.path + ": it is the recording itself",
+                   "give -o another file"};
+    }
+  }
   std::unique_ptr<Outputs> outputs;
   std::optional<Error> cannot_open;
   // The output is made when the first event has come: a file that is no recording leaves none.

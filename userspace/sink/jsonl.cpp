@@ -181,6 +181,9 @@ void put_line(std::string& out, const ProcessFollowed& process) {
       .field("seen_from_ns", process.seen_from);
 }
 
+/// Not a line of the contract: is_wanted keeps it out.
+void put_line(std::string&, const RecordingEnded&) {}
+
 void put_line(std::string& out, const PauseFinding& finding) {
   const PauseEnded& pause = finding.pause;
   Object(out, "pause")
@@ -313,6 +316,7 @@ void put_line(std::string& out, const SummaryFinding& summary) {
 }
 
 bool is_wanted(const Finding& finding, const JsonlOptions& options) {
+  if (std::holds_alternative<RecordingEnded>(finding)) return false;
   if (options.chunks) return true;
   if (std::holds_alternative<ChunkFinding>(finding)) return false;
   const auto* gap = std::get_if<GapFinding>(&finding);

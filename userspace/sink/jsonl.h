@@ -23,10 +23,10 @@ class JsonlSink : public Sink {
 
   /// Shows a reader of the pipe or file all lines so far. By itself the sink does so only after a
   /// `session`, `process` or `summary` line.
-  void flush();
+  void flush() override;
 
   /// The output takes no more, so that a recording without an end may as well end.
-  bool failed() const { return output_.failed(); }
+  bool failed() const override { return output_.failed(); }
 
  private:
   Output output_;

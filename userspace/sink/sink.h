@@ -16,6 +16,9 @@ class Sink {
 
   /// Shows a reader all that can be shown so far. By default nothing can before the end.
   virtual void flush() {}
+
+  /// Nothing more can be written; `finish` will say why.
+  virtual bool failed() const { return false; }
 };
 
 }  // namespace gcause

@@ -29,11 +29,7 @@ void TextSink::write(const Finding& finding) {
 }
 
 Result<> TextSink::finish() {
-  if (report_.session) {
-    report_.start = report_.session->monotonic;
-  } else {
-    report_.start = first_.value_or(0);
-  }
+  report_.start = first_.value_or(0);
   report_.duration = options_.duration;
   if (!report_.duration && last_ && *last_ > report_.start) {
     report_.duration = *last_ - report_.start;
@@ -43,10 +39,7 @@ Result<> TextSink::finish() {
   return output_.finish();
 }
 
-void TextSink::add(const SessionStarted& session) {
-  saw(session.monotonic);
-  report_.session = session;
-}
+void TextSink::add(const SessionStarted& session) { report_.session = session; }
 
 void TextSink::add(const ProcessFollowed& process) {
   saw(process.seen_from);

@@ -40,9 +40,9 @@ bool visit_table(Elf* elf, Elf_Scn* section, const GElf_Shdr& header,
     if (symbol.st_shndx == SHN_UNDEF) continue;
     const char* name = ::elf_strptr(elf, header.sh_link, symbol.st_name);
     if (!name || !*name) continue;
-    const ElfSymbol found{name, symbol.st_value, symbol.st_size,
-                          GELF_ST_TYPE(symbol.st_info) == STT_FUNC ||
-                              GELF_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC};
+    const ElfSymbol found{
+        name, symbol.st_value, symbol.st_size,
+        GELF_ST_TYPE(symbol.st_info) == STT_FUNC || GELF_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC};
     if (!visit(found)) return false;
   }
   return true;
@@ -129,8 +129,8 @@ std::vector<std::uint8_t> ElfFile::bytes_at(std::uint64_t address, std::size_t c
   const auto within = address - segment->p_vaddr;
   count = std::min<std::uint64_t>(count, segment->p_filesz - within);
   std::vector<std::uint8_t> bytes(count);
-  const auto got = ::pread(fd_.get(), bytes.data(), count,
-                           static_cast<off_t>(within + segment->p_offset));
+  const auto got =
+      ::pread(fd_.get(), bytes.data(), count, static_cast<off_t>(within + segment->p_offset));
   bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return bytes;
 }

@@ -120,12 +120,14 @@ std::vector<std::uint32_t> Procfs::children(std::uint32_t pid) const {
   return pids;
 }
 
-std::optional<std::uint64_t> Procfs::peak_memory(std::uint32_t pid) const {
-  std::ifstream in(of(pid) + "/status");
+std::uint32_t Procfs::process_of(std::uint32_t id) const {
+  std::ifstream in(of(id) + "/status");
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+    if (line.starts_with("Tgid:")) {
+      return static_cast<std::uint32_t>(std::strtoul(line.c_str() + 5, nullptr, 10));
+    }
   }
-  return std::nullopt;
+  return id;
 }
 
 }  // namespace gcause

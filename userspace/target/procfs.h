@@ -16,7 +16,7 @@ struct Mapping {
   std::uint64_t end;     ///< virtual address, exclusive
   std::uint64_t offset;  ///< into the file, bytes
   std::uint64_t inode;
-  std::string path;      ///< as the process sees it
+  std::string path;  ///< as the process sees it
 };
 
 /// Reads what the kernel tells about one process. `root` is where procfs is mounted; tests give it
@@ -27,6 +27,9 @@ class Procfs {
 
   /// Whether the process exists and is no zombie.
   bool alive(std::uint32_t pid) const;
+
+  /// The process that `id` is a thread of; itself, if it is a process.
+  std::uint32_t process_of(std::uint32_t id) const;
 
   /// Start time in clock ticks since boot: with the pid it names a process once and for all.
   Result<std::uint64_t> start_ticks(std::uint32_t pid) const;
@@ -44,9 +47,6 @@ class Procfs {
 
   /// The pids of the children, present ones only.
   std::vector<std::uint32_t> children(std::uint32_t pid) const;
-
-  /// Resident memory peak (VmHWM), bytes.
-  std::optional<std::uint64_t> peak_memory(std::uint32_t pid) const;
 
  private:
   std::string of(std::uint32_t pid) const { return root_ + "/" + std::to_string(pid); }

@@ -90,8 +90,7 @@ ProbePoint choose_probe_point(unsigned elf_machine, std::uint64_t address,
     if (is_emulated(disassembly, instruction)) {
       return {instruction.address, text_of(instruction), true};
     }
-    if (is_branch(disassembly, instruction) ||
-        writes_any(disassembly, instruction, kKeptForBoth)) {
+    if (is_branch(disassembly, instruction) || writes_any(disassembly, instruction, kKeptForBoth)) {
       break;
     }
   }
@@ -109,8 +108,8 @@ std::optional<std::uint64_t> first_call_target(unsigned elf_machine, std::uint64
       return static_cast<std::uint64_t>(x86.operands[0].imm);
     }
     // A jump out of the straight line is the refusal of bad arguments; it does not return here.
-    const bool conditional = in_group(disassembly, instruction, CS_GRP_JUMP) &&
-                             instruction.id != X86_INS_JMP;
+    const bool conditional =
+        in_group(disassembly, instruction, CS_GRP_JUMP) && instruction.id != X86_INS_JMP;
     if (!conditional && is_branch(disassembly, instruction)) return std::nullopt;
     if (writes_any(disassembly, instruction, kKeptForCall)) return std::nullopt;
   }

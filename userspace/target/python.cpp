@@ -79,7 +79,7 @@ std::string_view without_clone_suffix(std::string_view name) {
 RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
   if (base_name(path).find("pypy") != std::string_view::npos) return RuntimeKind::other;
   return elf.find("PyGC_Collect") && elf.find("_PyRuntime") ? RuntimeKind::cpython
-                                                             : RuntimeKind::none;
+                                                            : RuntimeKind::none;
 }
 
 PythonBuild python_build(const ElfFile& elf, std::string_view path) {
@@ -93,8 +93,8 @@ PythonBuild python_build(const ElfFile& elf, std::string_view path) {
   if (!build.hex) {
     build.hex = version_in_name(path);
     if (build.hex) {
-      build.version = std::to_string(*build.hex >> 24) + "." +
-                      std::to_string((*build.hex >> 16) & 0xff);
+      build.version =
+          std::to_string(*build.hex >> 24) + "." + std::to_string((*build.hex >> 16) & 0xff);
     }
   }
   if (build.hex && *build.hex < 0x030d0000) {

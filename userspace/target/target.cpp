@@ -86,8 +86,8 @@ void add_tls_sites(const Object& object, std::vector<ProbeSite>& sites,
     if (object.elf.find(call.name)) library.functions.emplace_back(call.name);
   }
   if (library.functions.empty()) return;
-  for (const auto& [plain, extended] : {std::pair{kTlsCalls[0], kTlsCalls[1]},
-                                        std::pair{kTlsCalls[2], kTlsCalls[3]}}) {
+  for (const auto& [plain, extended] :
+       {std::pair{kTlsCalls[0], kTlsCalls[1]}, std::pair{kTlsCalls[2], kTlsCalls[3]}}) {
     if (const auto callee = shared_callee(object.elf, plain.name, extended.name)) {
       auto site = make_site(object, ProbeKind::tls_call, extended.shape,
                             std::string(plain.name) + ", " + std::string(extended.name), *callee);
@@ -104,8 +104,8 @@ void add_tls_sites(const Object& object, std::vector<ProbeSite>& sites,
     }
   }
   if (const auto symbol = object.elf.find("SSL_free")) {
-    sites.push_back(make_site(object, ProbeKind::tls_free, CallShape::none, "SSL_free",
-                              symbol->address));
+    sites.push_back(
+        make_site(object, ProbeKind::tls_free, CallShape::none, "SSL_free", symbol->address));
   }
   libraries.push_back(std::move(library));
 }
@@ -121,9 +121,9 @@ void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites) {
 
 Error no_python(std::uint32_t pid, const std::string& exe, const std::string& other) {
   if (!other.empty()) {
-    return Error{"process " + std::to_string(pid) + " runs " + other +
-                     ", whose collector is not CPython's",
-                 "gcause follows CPython 3.8 and later"};
+    return Error{
+        "process " + std::to_string(pid) + " runs " + other + ", whose collector is not CPython's",
+        "gcause follows CPython 3.8 and later"};
   }
   return Error{"process " + std::to_string(pid) + " (" + exe + ") is not a CPython process",
                "give the PID of the Python interpreter itself, not of its launcher or shell"};
@@ -139,8 +139,8 @@ Result<Ok> find_collector(const Object& object, Target& target) {
   target.layout = collector_layout(build);
   target.collector_object = object.path;
   const auto functions = collector_functions(object.elf, build);
-  const bool usdt = object.elf.has_usdt("python", "gc__start") &&
-                    object.elf.has_usdt("python", "gc__done");
+  const bool usdt =
+      object.elf.has_usdt("python", "gc__start") && object.elf.has_usdt("python", "gc__done");
   // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
   // on); the USDT pair fires for collections only.
   const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
@@ -158,9 +158,13 @@ Result<Ok> find_collector(const Object& object, Target& target) {
     target.collector_method = CollectorMethod::usdt;
     target.collector_symbol = "gc__start, gc__done";
     target.collector_address = 0;
-    target.sites.push_back({ProbeKind::collector_usdt, CallShape::none, object.path,
-                            object.open_path, "python:gc__start, python:gc__done",
-                            {0, "nop", true}, 0});
+    target.sites.push_back({ProbeKind::collector_usdt,
+                            CallShape::none,
+                            object.path,
+                            object.open_path,
+                            "python:gc__start, python:gc__done",
+                            {0, "nop", true},
+                            0});
     return Ok{};
   }
   return Error{"cannot find the collector in " + object.path + " of process " +
@@ -176,6 +180,10 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
   if (!ticks) {
     return Error{"there is no process " + std::to_string(pid),
                  "check the PID with ps; inside a container give the PID as seen there"};
+  }
+  if (const auto process = procfs.process_of(pid); process != pid) {
+    return Error{std::to_string(pid) + " is a thread of process " + std::to_string(process),
+                 "give the process: -p " + std::to_string(process)};
   }
   auto exe = procfs.exe(pid);
   if (!exe) return exe.error();

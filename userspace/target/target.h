@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "recording/timeline.h"
-#include "target/prologue.h"
 #include "target/procfs.h"
+#include "target/prologue.h"
 #include "util/result.h"
 
 namespace gcause {
@@ -41,8 +41,8 @@ enum class CallShape : std::uint8_t {
 struct ProbeSite {
   ProbeKind kind;
   CallShape shape = CallShape::none;
-  std::string object;         ///< path as the target sees it
-  std::string open_path;      ///< path under which this process reaches the same file
+  std::string object;     ///< path as the target sees it
+  std::string open_path;  ///< path under which this process reaches the same file
   std::string symbol;
   ProbePoint point;           ///< address 0 for USDT: libbpf finds its sites
   std::uint64_t file_offset;  ///< of the probed instruction
@@ -71,7 +71,7 @@ struct Target {
   std::vector<TlsLibrary> tls;
   std::vector<ProbeSite> sites;
   std::set<std::string> known_objects;  ///< paths of the mapped files that were looked into
-  std::vector<std::string> notes;  ///< what will not be seen, and why; for the doctor
+  std::vector<std::string> notes;       ///< what will not be seen, and why; for the doctor
 };
 
 /// Describes a process. Fails where there is no such process, no right to look at it, no CPython
