@@ -23,6 +23,7 @@ enum record_kind {
 	RECORD_PROCESS_EXIT = 9,
 	RECORD_PROCESS_FORK = 10,
 	RECORD_PROCESS_EXEC = 11,
+	RECORD_READ_RETURNED = 12,
 };
 
 struct record_header {
@@ -83,6 +84,10 @@ struct arrival_record {
 
 /* RECORD_WAIT is a bare header. */
 
+enum wait_flags {
+	WAIT_IN_READ = 1, /* it blocks in a socket read, not in a poll */
+};
+
 struct socket_seen_record {
 	struct record_header header;
 	u64 socket; /* cookie */
@@ -106,6 +111,16 @@ struct socket_closed_record {
 struct tls_freed_record {
 	struct record_header header;
 	u64 connection; /* SSL object */
+};
+
+/*
+ * A socket read that a tracepoint saw in the kernel returned to the program at header.ns. The way out
+ * of the kernel takes microseconds as a rule, but milliseconds where the machine is a guest that its
+ * host holds back, or the program's code has to be paged in.
+ */
+struct read_returned_record {
+	struct record_header header;
+	u64 read_ns; /* header.ns of the io_record that is meant */
 };
 
 /* RECORD_PROCESS_EXIT and RECORD_PROCESS_EXEC are bare headers. */
@@ -141,6 +156,7 @@ GCAUSE_ASSERT(sizeof(struct arrival_record) == 40, "arrival_record");
 GCAUSE_ASSERT(sizeof(struct socket_seen_record) == 56, "socket_seen_record");
 GCAUSE_ASSERT(sizeof(struct socket_closed_record) == 40, "socket_closed_record");
 GCAUSE_ASSERT(sizeof(struct tls_freed_record) == 32, "tls_freed_record");
+GCAUSE_ASSERT(sizeof(struct read_returned_record) == 32, "read_returned_record");
 GCAUSE_ASSERT(sizeof(struct process_fork_record) == 32, "process_fork_record");
 
 #endif

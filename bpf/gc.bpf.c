@@ -20,7 +20,7 @@ static __always_inline void begin(struct thread *thread, struct ids ids, u64 now
 {
 	thread->gc_begin_ns = now;
 	thread->gc_begin_cpu = cpu_time(now);
-	emit_bare(RECORD_COLLECTION_BEGIN, ids, now);
+	emit_bare(RECORD_COLLECTION_BEGIN, 0, ids, now);
 }
 
 static __always_inline void end(struct thread *thread, struct ids ids, u64 now, u16 flags,

@@ -25,7 +25,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	bpf_map_delete_elem(&threads, &key);
 	/* The last thread to leave ends the process, whichever it is. */
 	if (BPF_CORE_READ(task, signal, live.counter) == 0)
-		emit_bare(RECORD_PROCESS_EXIT, ids, bpf_ktime_get_ns());
+		emit_bare(RECORD_PROCESS_EXIT, 0, ids, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -60,6 +60,6 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	struct ids ids = ids_of(task);
 
 	if (active && is_target(ids.pid))
-		emit_bare(RECORD_PROCESS_EXEC, ids, bpf_ktime_get_ns());
+		emit_bare(RECORD_PROCESS_EXEC, 0, ids, bpf_ktime_get_ns());
 	return 0;
 }

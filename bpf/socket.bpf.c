@@ -23,6 +23,7 @@
 #define EINTR 4
 #define EAGAIN 11
 #define ERESTARTSYS 512
+#define TASK_RUNNING 0
 
 #if defined(__TARGET_ARCH_x86)
 #define NR_READ 0
@@ -212,6 +213,7 @@ static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cook
 		io->capture = 0;
 	} else if (!write && io->result > 0) {
 		thread->owes_wait = 1;
+		thread->read_ns = io->ns;
 	}
 	if (!write && is_tcp(sk)) {
 		io->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
@@ -335,22 +337,58 @@ static __always_inline struct sock *socket_of(int fd)
 	return sk && is_stream_socket(sk) ? sk : NULL;
 }
 
+static __always_inline bool is_read(s64 number)
+{
+	u32 call = libc_call_of(number);
+
+	return call == LIBC_READ || call == LIBC_READ_MESSAGE || call == LIBC_READ_VECTOR;
+}
+
 /*
- * A thread that had read something blocks again in a call that waits for more. Probes on these
- * calls would cost a trap each; a thread that does not block reads at once, and that is seen.
+ * When a thread blocks in a call that waits for more, it has asked for more. Probes on these calls
+ * would cost a trap each; a thread that does not block reads at once, and that is seen.
  */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
 {
 	u32 key = previous->pid;
 	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+	s64 number;
+	u16 flags;
 
-	if (!thread || !thread->owes_wait || !active || preempted)
+	if (!thread || !thread->owes_wait || !active || preempted ||
+	    previous->__state == TASK_RUNNING)
 		return 0;
-	if (!is_wait(SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(previous))))
+	number = SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(previous));
+	if (!is_wait(number))
 		return 0;
 	thread->owes_wait = 0;
-	emit_bare(RECORD_WAIT, ids_of(previous), bpf_ktime_get_ns());
+	flags = is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0;
+	emit_bare(RECORD_WAIT, flags, ids_of(previous), bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Only in processes that block in reads; see WAIT_IN_READ. */
+SEC("?uretprobe")
+int BPF_URETPROBE(read_return)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 key = (u32)bpf_get_current_pid_tgid();
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct read_returned_record *record;
+
+	if (!active || !thread || !thread->read_ns)
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		fill_header(&record->header, sizeof(*record), RECORD_READ_RETURNED, 0,
+			    current_ids(), now);
+		record->read_ns = thread->read_ns;
+		bpf_ringbuf_submit(record, wake_flags());
+	} else {
+		count_loss(LOSS_RING_FULL);
+	}
+	thread->read_ns = 0;
 	return 0;
 }
 

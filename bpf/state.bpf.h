@@ -32,6 +32,8 @@ struct thread {
 	u32 tls_depth;
 	/* the next entry into a blocking call is the start of a wait */
 	u32 owes_wait;
+	/* the socket read that was traced last, until it is seen to return */
+	u64 read_ns;
 	/* a socket call bracketed by uprobes */
 	u64 libc_begin_ns;
 	u64 libc_address;
@@ -167,7 +169,7 @@ static __always_inline void fill_header(struct record_header *header, u32 size, 
 	header->ns = ns;
 }
 
-static __always_inline void emit_bare(u16 kind, struct ids ids, u64 ns)
+static __always_inline void emit_bare(u16 kind, u16 flags, struct ids ids, u64 ns)
 {
 	struct record_header *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 
@@ -175,7 +177,7 @@ static __always_inline void emit_bare(u16 kind, struct ids ids, u64 ns)
 		count_loss(LOSS_RING_FULL);
 		return;
 	}
-	fill_header(record, sizeof(*record), kind, 0, ids, ns);
+	fill_header(record, sizeof(*record), kind, flags, ids, ns);
 	bpf_ringbuf_submit(record, wake_flags());
 }
 

@@ -156,7 +156,8 @@ std::vector<Read> make_reads(Facts& facts, Dice& dice) {
       if (busy(facts, tid, read, delivery)) continue;
       reads.push_back({read, tid});
       // Now and then the wait comes early (before the delivery), late or not at all.
-      const Ns wait = Dice::align((dice.chance(10) ? read : delivery) + dice.between(1, 40), kWaits);
+      const Ns wait =
+          Dice::align((dice.chance(10) ? read : delivery) + dice.between(1, 40), kWaits);
       at = std::max(delivery, wait);
       if (dice.chance(90) && !busy(facts, tid, wait, wait) && !in_none(facts, wait)) {
         facts.waits.push_back({wait, tid});
@@ -229,8 +230,17 @@ std::vector<TimelineEvent> timeline_of(const Facts& facts) {
   }
   for (const auto& p : facts.pauses) {
     events.push_back({p.begin, PauseBegan{p.begin, kPid, p.tid}});
-    events.push_back({p.end, PauseEnded{p.id, kPid, p.tid, {}, PauseKind::gc, 0, {}, p.begin,
-                                        p.real ? p.end : p.begin, {}, {}}});
+    events.push_back({p.end, PauseEnded{p.id,
+                                        kPid,
+                                        p.tid,
+                                        {},
+                                        PauseKind::gc,
+                                        0,
+                                        {},
+                                        p.begin,
+                                        p.real ? p.end : p.begin,
+                                        {},
+                                        {}}});
   }
   for (const auto& c : facts.chunks) {
     events.push_back({c.read, ChunkRead{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival}});

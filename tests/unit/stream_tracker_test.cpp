@@ -4,9 +4,9 @@
 // stream_tracker_tls_test.cpp.
 #include "stream/stream_tracker.h"
 
-#include <cerrno>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -76,6 +76,15 @@ TEST_CASE("several chunks in one segment share its arrival") {
   m.arrives(3 * token("a").size(), 20);
   m.reads(token("a") + token("b") + token("c"), 40);
   CHECK(m.arrivals() == Times{20, 20, 20});
+}
+
+TEST_CASE("events of one HTTP chunk each have their own arrival") {
+  auto m = asked();
+  const auto bytes = framed(event("a") + event("b"));
+  m.arrives(bytes.size() / 2, 20);
+  m.arrives(bytes.size() - bytes.size() / 2, 30);
+  m.reads(bytes, 40);
+  CHECK(m.arrivals() == Times{20, 30});
 }
 
 TEST_CASE("one chunk over many reads is there with the last of them") {
@@ -199,8 +208,10 @@ TEST_CASE("responses that are no event streams give nothing") {
   Machine m;
   m.seen();
   m.writes(kRequest, 5);
-  const std::string type = GENERATE("application/json", "text/event-stream\r\nContent-Encoding: gzip");
-  m.reads("HTTP/1.1 200 OK\r\nContent-Type: " + type + "\r\nContent-Length: 9\r\n\r\ndata: a\n\n", 9);
+  const std::string type =
+      GENERATE("application/json", "text/event-stream\r\nContent-Encoding: gzip");
+  m.reads("HTTP/1.1 200 OK\r\nContent-Type: " + type + "\r\nContent-Length: 9\r\n\r\ndata: a\n\n",
+          9);
   CHECK(m.timeline.empty());
   m.writes(kRequest, 15);
   m.reads(head() + token("a"), 20);

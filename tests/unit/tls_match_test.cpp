@@ -23,9 +23,8 @@ struct Lab {
   }
   void offer(std::uint64_t socket) { match.offer(socket, logs[socket].first()); }
   std::optional<Ns> take(std::uint64_t count) {
-    return match.take(count, [&](std::uint64_t id) {
-      return logs.count(id) ? &logs.at(id) : nullptr;
-    });
+    return match.take(count,
+                      [&](std::uint64_t id) { return logs.count(id) ? &logs.at(id) : nullptr; });
   }
   std::set<std::uint64_t> left() {
     std::set<std::uint64_t> sockets;

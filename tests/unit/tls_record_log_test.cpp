@@ -17,7 +17,9 @@ std::string record(std::size_t length, char type = 23) {
   return bytes + std::string(length, '\xA5');
 }
 
-std::span<const std::byte> as_span(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> as_span(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 void feed(TlsRecordLog& log, const std::string& bytes, Ns at) {
   log.feed(as_span(bytes), {nullptr, 0, at});

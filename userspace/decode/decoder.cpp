@@ -96,7 +96,7 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
       }
       return std::nullopt;
     case RECORD_WAIT:
-      return Wait{at, header.pid, header.tid};
+      return Wait{at, header.pid, header.tid, (header.flags & WAIT_IN_READ) != 0};
     case RECORD_SOCKET_SEEN:
       if (const auto record = read_record<socket_seen_record>(bytes)) {
         return SocketSeen{at, header.pid, record->socket, record->sequence_end, peer_of(*record)};
@@ -116,6 +116,8 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
         return ProcessFork{at, header.pid, record->child};
       }
       return std::nullopt;
+    case RECORD_READ_RETURNED:
+      break;  // feed has seen to it
     case RECORD_PROCESS_EXEC:
       return ProcessExec{at, header.pid};
   }
@@ -137,6 +139,7 @@ void Decoder::feed(std::span<const std::byte> records) {
     const auto header = header_at(arena_, offset);
     if (header.size < sizeof header || header.size > arena_.size() - offset) break;
     const Ns at = to_ns(header.ns);
+    if (header.kind == RECORD_READ_RETURNED) move_read(offset);
     sorted_ = sorted_ && (pending_.empty() || pending_.back().at <= at);
     newest_ = std::max(newest_, at);
     pending_.push_back({at, offset});
@@ -149,9 +152,28 @@ void Decoder::feed(std::span<const std::byte> records) {
   }
 }
 
+/// A RECORD_READ_RETURNED is at `offset`: the read that it means returned only then.
+void Decoder::move_read(std::size_t offset) {
+  const auto returned =
+      read_record<read_returned_record>(std::span<const std::byte>(arena_).subspan(offset));
+  if (!returned) return;
+  const auto read_at = to_ns(returned->read_ns);
+  for (auto it = pending_.rbegin(); it != pending_.rend() && it->at >= read_at; ++it) {
+    auto header = header_at(arena_, it->offset);
+    if (header.kind != RECORD_IO || header.tid != returned->header.tid || it->at != read_at) {
+      continue;
+    }
+    header.ns = returned->header.ns;
+    std::memcpy(arena_.data() + it->offset, &header, sizeof header);
+    it->at = to_ns(header.ns);
+    sorted_ = false;
+  }
+}
+
 void Decoder::emit(const Pending& pending) {
   const auto header = header_at(arena_, pending.offset);
   const auto bytes = std::span<const std::byte>(arena_).subspan(pending.offset, header.size);
+  if (header.kind == RECORD_READ_RETURNED) return;
   if (const auto event = decode(header, bytes)) {
     ++events_;
     handler_(*event);

@@ -46,6 +46,7 @@ class Decoder {
     std::size_t offset;  ///< into arena_
   };
 
+  void move_read(std::size_t offset);
   void emit(const Pending& pending);
   void release(Ns up_to);
 

@@ -47,6 +47,7 @@ struct Wait {
   Ns at;
   std::uint32_t pid;
   std::uint32_t tid;
+  bool in_read;  ///< in a socket read, not in a poll
 };
 
 /// A socket was seen for the first time.

@@ -123,6 +123,9 @@ struct Loader::Impl {
         return {{progs.tls_enter, false}, {progs.tls_return, true}};
       case ProbeKind::tls_free:
         return {{progs.tls_free, false}};
+      case ProbeKind::read_return:
+        if (sockets_by_uprobe) return {};
+        return {{progs.read_return, true}};
       case ProbeKind::libc_call:
         if (sockets_by_uprobe) return {{progs.libc_enter, false}, {progs.libc_return, true}};
         return {};
@@ -216,6 +219,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
     host.insert(host.end(), {progs.socket_received, progs.socket_sent});
+    target.push_back(progs.read_return);
   }
   if (options.features.at("sched_switch")) host.push_back(progs.thread_switched);
   if (options.features.at("sk_data_ready")) host.push_back(progs.socket_data_ready);

@@ -27,6 +27,8 @@ const char* name_of(ProbeKind kind) {
       return "tls";
     case ProbeKind::tls_free:
       return "tls end";
+    case ProbeKind::read_return:
+      return "read return";
     case ProbeKind::libc_call:
       return "socket call";
   }

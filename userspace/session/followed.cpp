@@ -49,6 +49,9 @@ void FollowedProcesses::handle(const Event& event) {
                      ++ignored_children_;
                    }
                  },
+                 [&](const Wait& e) {
+                   if (e.in_read) blocked_in_read(e.pid);
+                 },
                  [](const auto&) {},
              },
              event);
@@ -58,6 +61,16 @@ void FollowedProcesses::remove(std::uint32_t pid) {
   loader_.detach(pid);
   processes_.erase(pid);
   candidates_.erase(pid);
+}
+
+void FollowedProcesses::blocked_in_read(std::uint32_t pid) {
+  const auto found = processes_.find(pid);
+  if (found == processes_.end() || found->second.blocks_in_reads) return;
+  found->second.blocks_in_reads = true;
+  const auto& target = found->second.target;
+  // Without them a read's return is known a little less well; a process that ends meanwhile is told
+  // by its exit.
+  (void)!loader_.attach_sites(target, target.blocking_sites);
 }
 
 void FollowedProcesses::tick(Ns now) {

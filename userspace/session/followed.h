@@ -57,9 +57,11 @@ class FollowedProcesses {
     Target target;
     Fd pidfd;
     Ns ended_since = 0;  ///< the kernel says so; a record should follow
+    bool blocks_in_reads = false;
   };
 
   void remove(std::uint32_t pid);
+  void blocked_in_read(std::uint32_t pid);
 
   Loader& loader_;
   const Procfs& procfs_;

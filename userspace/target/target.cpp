@@ -110,12 +110,17 @@ void add_tls_sites(const Object& object, std::vector<ProbeSite>& sites,
   libraries.push_back(std::move(library));
 }
 
-void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites) {
+void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites,
+                    std::vector<ProbeSite>& blocking_sites) {
   for (const auto& call : kLibcCalls) {
     const auto symbol = object.elf.find(call.name);
     if (!symbol || !symbol->function) continue;
     sites.push_back(make_site(object, ProbeKind::libc_call, call.shape, std::string(call.name),
                               symbol->address));
+    if (call.name.starts_with("recv")) {
+      blocking_sites.push_back(sites.back());
+      blocking_sites.back().kind = ProbeKind::read_return;
+    }
   }
 }
 
@@ -213,7 +218,7 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
       if (!found) return found.error();
     }
     add_tls_sites(object, target.sites, target.tls);
-    if (is_libc(object.path)) add_libc_sites(object, target.sites);
+    if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
   }
   if (target.python_object.empty()) {
     if (unreadable) return *unreadable;
@@ -235,7 +240,7 @@ std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t 
     if (!elf) continue;
     const Object object{mapping.path, *path, *std::move(elf)};
     add_tls_sites(object, sites, known.tls);
-    if (is_libc(object.path)) add_libc_sites(object, sites);
+    if (is_libc(object.path)) add_libc_sites(object, sites, known.blocking_sites);
   }
   return sites;
 }

@@ -21,6 +21,7 @@ enum class ProbeKind : std::uint8_t {
   tls_call,        ///< entry and return; `detail` says which call
   tls_free,        ///< entry
   libc_call,       ///< entry and return of a libc call that moves bytes: the fallback for sockets
+  read_return,     ///< return of a libc call that reads a socket
 };
 
 /// Which signature a probed function has; the loader turns it into the attach cookie.
@@ -70,6 +71,9 @@ struct Target {
   std::uint64_t collector_address;
   std::vector<TlsLibrary> tls;
   std::vector<ProbeSite> sites;
+  /// To be attached as well once the process is seen to block in socket reads: only then the return
+  /// of the call may be much later than the kernel's part of it.
+  std::vector<ProbeSite> blocking_sites;
   std::set<std::string> known_objects;  ///< paths of the mapped files that were looked into
   std::vector<std::string> notes;       ///< what will not be seen, and why; for the doctor
 };
