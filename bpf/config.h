@@ -18,6 +18,13 @@ struct target {
 	u32 gc_stats_offset; /* of gc.generation_stats in PyInterpreterState; 0, if not known */
 };
 
+/* A connection of a process, as io_record names it: key of the maps "streaming" and "copied". */
+struct connection_key {
+	u64 connection;
+	u32 pid;
+	u32 reserved;
+};
+
 /* Attach cookies: what the probed function is. */
 enum libc_call {
 	LIBC_READ = 1, /* (fd, buffer, length, ...): read, recv, recvfrom */
@@ -38,11 +45,14 @@ enum tls_call {
 #define MAX_TARGETS 1024
 #define MAX_THREADS 8192
 #define MAX_SOCKETS 16384
+#define MAX_CONNECTIONS 16384
 #define MAX_PIECES 24 /* of one call: 16 of IO_PIECE are the 256 KiB that asyncio reads at most */
+#define UNASKED_COPY 262144 /* bytes of an answer that are copied before it is known what it is */
 #define WRITE_CAPTURE 2048 /* a written request is known by its head */
 #define SCRATCH_SLOTS 4
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 16, "gcause_settings");
 GCAUSE_ASSERT(sizeof(struct target) == 8, "target");
+GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
 
 #endif

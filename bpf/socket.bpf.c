@@ -205,15 +205,17 @@ static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cook
 		follow(sk, cookie, io->ids, io->ns);
 	io->connection = cookie;
 	io->socket = cookie;
-	io->capture = write ? WRITE_CAPTURE : MAX_PIECES * IO_PIECE;
 	if (thread->tls_depth) {
 		if (write)
 			return;
 		io->flags |= IO_INSIDE_TLS;
 		io->capture = 0;
-	} else if (!write && io->result > 0) {
-		thread->owes_wait = 1;
-		thread->read_ns = io->ns;
+	} else {
+		limit_capture(io);
+		if (!write && io->result > 0) {
+			thread->owes_wait = 1;
+			thread->read_ns = io->ns;
+		}
 	}
 	if (!write && is_tcp(sk)) {
 		io->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);

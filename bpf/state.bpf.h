@@ -55,6 +55,22 @@ struct scratch_slot {
 	u8 payload[IO_PIECE];
 };
 
+/* Connections that user space knows to carry an event stream now: all that is read is copied. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CONNECTIONS);
+	__type(key, struct connection_key);
+	__type(value, u8);
+} streaming __weak SEC(".maps");
+
+/* Bytes that were copied from a connection since the process wrote to it last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CONNECTIONS);
+	__type(key, struct connection_key);
+	__type(value, u64);
+} copied __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
@@ -216,6 +232,36 @@ struct io {
 	u32 vector_index;
 	u64 left; /* bytes at base that were not copied */
 };
+
+/*
+ * The first bytes of an answer are copied; the rest only if it has turned out to be an event stream by
+ * then, and is just told otherwise. A download costs neither the target nor the ring buffer more.
+ */
+static __always_inline void limit_capture(struct io *io)
+{
+	struct connection_key key = { .connection = io->connection, .pid = io->ids.pid };
+	u64 bytes = io->result > 0 ? io->result : 0;
+	u64 *so_far;
+
+	if (io->flags & IO_WRITE) {
+		u64 none = 0;
+
+		io->capture = WRITE_CAPTURE;
+		bpf_map_update_elem(&copied, &key, &none, BPF_ANY);
+		return;
+	}
+	io->capture = MAX_PIECES * IO_PIECE;
+	so_far = bpf_map_lookup_elem(&copied, &key);
+	if (!so_far) {
+		bpf_map_update_elem(&copied, &key, &bytes, BPF_ANY);
+		return;
+	}
+	if (*so_far > UNASKED_COPY && !bpf_map_lookup_elem(&streaming, &key)) {
+		io->capture = 0;
+		return;
+	}
+	*so_far += bytes;
+}
 
 /* Emits `io` as one or more records (io.bpf.c). */
 __hidden int emit_io(struct io *io);

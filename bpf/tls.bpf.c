@@ -57,7 +57,7 @@ int BPF_URETPROBE(tls_return, int result)
 	io.connection = thread->tls_connection;
 	io.flags = IO_TLS | (write ? IO_WRITE : 0);
 	io.base = thread->tls_buffer;
-	io.capture = write ? WRITE_CAPTURE : MAX_PIECES * IO_PIECE;
+	limit_capture(&io);
 	emit_io(&io);
 	return 0;
 }

@@ -155,14 +155,20 @@ def judge_pauses(run, judge):
     seen = sorted((r for r in run.seen if r["type"] == "pause" and r["begin_ns"] >= start
                    and r["end_ns"] <= end), key=lambda r: r["begin_ns"])
     judge.expect(len(mine) == len(seen), "pauses: %d in the target, %d seen", len(mine), len(seen))
-    worst = 0
+    worst, wrong = 0, []
     for a, b in zip(mine, seen):
         true, found = a["end_ns"] - a["begin_ns"], b["duration_ns"]
-        off = abs(true - found)
-        worst = max(worst, off)
-        judge.expect(off <= max(0.05 * true, 300_000), "pause of %d ns seen as %d ns", true, found)
+        worst = max(worst, abs(true - found))
+        if abs(true - found) > max(0.05 * true, 300_000):
+            wrong.append((true, found))
         judge.expect(b["generation"] in (None, a["generation"]), "generation %s seen as %s",
                      a["generation"], b["generation"])
+    # gc.callbacks are Python code: with a second thread they may wait for the interpreter lock outside of
+    # the collection, and then the target's own figure is too long.
+    several = run.mode == "threads" or run.scenario == "other-thread"
+    honest = [pair for pair in wrong if not several or pair[1] > pair[0]]
+    judge.expect(not honest, "pauses (true, seen): %s", honest)
+    judge.expect(10 * len(wrong) <= 2 * len(seen), "%d of %d pauses are off: %s", len(wrong), len(seen), wrong)
     return mine, len(seen), worst
 
 

@@ -30,6 +30,7 @@ Result<std::uint64_t> replay_raw_capture(const std::string& path, TimelineConsum
   const auto records = [&](std::span<const std::byte> bytes) {
     decoder.feed(bytes);
     decoder.advance();
+    pipeline.take_streaming();  // nobody to tell
   };
   if (auto replayed = replay(path, FileKind::raw_capture, {event, records}); !replayed) {
     return replayed.error();

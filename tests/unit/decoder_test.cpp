@@ -286,60 +286,6 @@ TEST_CASE("a process forks, executes, ends") {
   CHECK(std::get<ProcessExit>(lab.events[2]).pid == 42);
 }
 
-Bytes resumed(u64 ns, u64 read_ns, u32 tid = 43) {
-  resumed_record record{};
-  record.header = header_of(sizeof record, RECORD_RESUMED, ns);
-  record.header.tid = tid;
-  record.read_ns = read_ns;
-  return bytes_of(record);
-}
-
-/// Payloads with the times at which they were read.
-std::vector<std::pair<Ns, std::string>> reads_of(const Lab& lab) {
-  std::vector<std::pair<Ns, std::string>> reads;
-  for (const auto& event : lab.events) {
-    if (const auto* io = std::get_if<Io>(&event)) {
-      reads.emplace_back(io->end, lab.payloads.at(reads.size()));
-    }
-  }
-  return reads;
-}
-using Reads = std::vector<std::pair<Ns, std::string>>;
-
-TEST_CASE("a read whose thread lost the CPU returned when it had it back, in all its pieces") {
-  const auto lab =
-      decoded(batch({with_payload(io_of(100, 0, 1), "a"), with_payload(io_of(100, IO_LAST, 1), "b"),
-                     with_payload(io_of(120, 0, 1), "c"), resumed(150, 100)}));
-  CHECK(reads_of(lab) == Reads{{120, "c"}, {150, "a"}, {150, "b"}});
-  CHECK(lab.decoder.malformed() == 0);
-  CHECK(lab.decoder.events() == 3);
-}
-
-TEST_CASE("the read of another thread, or of another time, is not moved") {
-  const auto lab =
-      decoded(batch({with_payload(io_of(100, 0, 1), "a"), with_payload(io_of(110, 0, 1), "b"),
-                     resumed(150, 100, 44), resumed(160, 105)}));
-  CHECK(reads_of(lab) == Reads{{100, "a"}, {110, "b"}});
-}
-
-TEST_CASE("a read is moved though an older record came behind it", "[!shouldfail]") {
-  // Decoder::move_read goes back through the pending records until one is older than the read, but
-  // pending records are in the order in which they came.
-  const auto lab = decoded(
-      batch({with_payload(io_of(100, 0, 1), "a"), bare(RECORD_WAIT, 95), resumed(150, 100)}));
-  CHECK(reads_of(lab) == Reads{{150, "a"}});
-}
-
-TEST_CASE("a read that has left is not moved any more, and nothing else is") {
-  Lab lab(10);
-  lab.decoder.feed(batch({with_payload(io_of(100, 0, 1), "a"), bare(RECORD_WAIT, 120)}));
-  lab.decoder.advance();
-  lab.decoder.feed(resumed(150, 100));
-  lab.decoder.finish();
-  CHECK(reads_of(lab) == Reads{{100, "a"}});
-  CHECK(lab.events.size() == 2);
-}
-
 TEST_CASE("a record too short for its kind is counted, and the next one is read") {
   const auto kind = GENERATE(RECORD_COLLECTION_END, RECORD_IO, RECORD_ARRIVAL, RECORD_SOCKET_SEEN,
                              RECORD_SOCKET_CLOSED, RECORD_TLS_FREED, RECORD_PROCESS_FORK);

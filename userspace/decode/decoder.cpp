@@ -135,6 +135,7 @@ record_header header_at(const std::vector<std::byte>& arena, std::size_t offset)
 void Decoder::feed(std::span<const std::byte> records) {
   std::size_t offset = arena_.size();
   arena_.insert(arena_.end(), records.begin(), records.end());
+  arena_.resize((arena_.size() + 7) & ~std::size_t{7});
   while (arena_.size() - offset >= sizeof(record_header)) {
     const auto header = header_at(arena_, offset);
     if (header.size < sizeof header || header.size > arena_.size() - offset) break;

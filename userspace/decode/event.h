@@ -47,7 +47,7 @@ struct Wait {
   Ns at;
   std::uint32_t pid;
   std::uint32_t tid;
-  bool in_read;  ///< in a socket read, not in a poll
+  bool in_read = false;  ///< in a socket read, not in a poll
 };
 
 /// A socket was seen for the first time.

@@ -299,6 +299,17 @@ void Loader::drain(std::vector<std::byte>& records) {
   impl_->drain_into = nullptr;
 }
 
+void Loader::set_streaming(std::uint32_t pid, std::uint64_t connection, bool yes) {
+  const connection_key key = {connection, pid, 0};
+  const u8 value = 1;
+  auto* map = impl_->skeleton->maps.streaming;
+  if (yes) {
+    (void)::bpf_map__update_elem(map, &key, sizeof key, &value, sizeof value, BPF_ANY);
+  } else {
+    (void)::bpf_map__delete_elem(map, &key, sizeof key, 0);
+  }
+}
+
 LossCounters Loader::losses() const {
   LossCounters counters;
   std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(::libbpf_num_possible_cpus()));

@@ -19,6 +19,9 @@ class Pipeline {
   /// Events come in the order of time. A process that ends closes its streams.
   void handle(const Event& event);
 
+  /// Connections that began or ceased to carry a stream; a live run tells the kernel side.
+  std::vector<StreamTracker::Streaming> take_streaming() { return streams_.take_streaming(); }
+
   /// The recording is over.
   void finish(Ns at);
 

@@ -230,6 +230,9 @@ void Recorder::turn(Ns now) {
   if (raw_ && !records_.empty()) raw_->write_records(records_);
   decoder_.feed(records_);
   decoder_.advance(now - kWindow);
+  for (const auto& change : pipeline_.take_streaming()) {
+    loader_->set_streaming(change.pid, change.connection, change.yes);
+  }
   followed_->tick(now);
   for (const auto pid : followed_->silently_ended(now)) {
     if (raw_) raw_->consume(ProcessEnded{now, pid});

@@ -7,7 +7,10 @@ namespace gcause {
 
 void Connection::wrote(std::span<const std::byte> bytes, Ns at) {
   const auto progress = request_.feed(bytes);
-  if (progress.began && !response_.in_body()) {
+  if (progress.began) {
+    // A client asks again when it has read all: if that was missed, some of it could not be copied.
+    if (response_.in_body()) gap(at);
+
     // The answer begins with the next byte that is read, wherever reads will cut it.
     response_.reset();
     response_.expect_no_body(request_.head().method == "HEAD");

@@ -2,7 +2,6 @@
 #include "stream/stream_tracker.h"
 
 #include <cerrno>
-#include <vector>
 
 namespace gcause {
 namespace {
@@ -100,6 +99,7 @@ void StreamTracker::feed_plain(Socket& socket, const Io& io) {
     chunks = socket.plain->read({io.end, io.tid, io.payload, arrival_of(io, socket.arrivals)});
   }
   if (const auto missing = missing_behind(io)) socket.plain->skipped(missing, io.end);
+  note_streaming(socket, io);
   got_chunks(io, chunks);
 }
 
@@ -142,6 +142,7 @@ void StreamTracker::tls_read(const Io& io) {
     chunks = tls.connection.read({io.end, io.tid, io.payload, {nullptr, 0, tls.arrival}});
   }
   if (const auto missing = missing_behind(io)) tls.connection.skipped(missing, io.end);
+  note_streaming(tls, io);
   got_chunks(io, chunks);
 }
 
@@ -189,6 +190,27 @@ StreamTracker::TlsConnection& StreamTracker::tls_connection(const Key& key) {
   if (found != tls_.end()) return found->second;
   return tls_.emplace(key, TlsConnection{Connection(timeline_, next_stream_, key.pid, true)})
       .first->second;
+}
+
+void StreamTracker::note_streaming(Socket& socket, const Io& io) {
+  if (socket.plain->in_stream() == socket.streaming) return;
+  socket.streaming = !socket.streaming;
+  changes_.push_back({io.pid, io.connection, socket.streaming});
+}
+
+void StreamTracker::note_streaming(TlsConnection& tls, const Io& io) {
+  if (tls.connection.in_stream() == !tls.streaming.empty()) return;
+  const bool yes = tls.streaming.empty();
+  if (yes) {
+    tls.streaming.push_back(io.connection);
+    if (tls.socket != 0) {
+      tls.streaming.push_back(tls.socket);
+    } else {
+      tls.match.for_each([&](std::uint64_t socket) { tls.streaming.push_back(socket); });
+    }
+  }
+  for (const auto id : tls.streaming) changes_.push_back({io.pid, id, yes});
+  if (!yes) tls.streaming.clear();
 }
 
 /// A read that brings bytes also says that its thread had asked for them.

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "decode/event.h"
 #include "recording/timeline.h"
@@ -32,6 +34,17 @@ class StreamTracker {
   void process_ended(std::uint32_t pid, Ns at);
   void records_lost();
 
+  /// A connection began or ceased to carry an event stream. Where ciphertext is read from memory,
+  /// the sockets that it may come from are told as well.
+  struct Streaming {
+    std::uint32_t pid;
+    std::uint64_t connection;
+    bool yes;
+  };
+
+  /// What changed since the last call.
+  std::vector<Streaming> take_streaming() { return std::exchange(changes_, {}); }
+
   /// The recording is over: streams in progress end as open.
   void finish(Ns at);
 
@@ -56,6 +69,7 @@ class StreamTracker {
     TlsRecordLog records;                     ///< where the program reads the ciphertext itself
     std::set<std::uint64_t> tls_connections;  ///< bound to this socket
     std::unique_ptr<Connection> plain;
+    bool streaming = false;  ///< as last told
   };
 
   struct TlsConnection {
@@ -64,6 +78,7 @@ class StreamTracker {
     bool library_reads = false;  ///< the library itself reads the socket, one record at a time
     TlsMatch match = {};         ///< used where the program reads the socket and the library memory
     bool offered = false;
+    std::vector<std::uint64_t> streaming = {};  ///< ids that were told to carry its stream
     std::optional<Ns> arrival = {};  ///< of the record at hand
   };
 
@@ -88,7 +103,11 @@ class StreamTracker {
   TlsConnection& tls_connection(const Key& key);
   void end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at);
 
+  void note_streaming(Socket& socket, const Io& io);
+  void note_streaming(TlsConnection& tls, const Io& io);
+
   TimelineConsumer& timeline_;
+  std::vector<Streaming> changes_;
   std::uint64_t next_stream_ = 1;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::unordered_map<std::uint64_t, Key> socket_keys_;  ///< by cookie: arrivals name no process
