@@ -28,14 +28,14 @@ TEST_CASE("the intersection of intervals that touch or do not meet is nothing") 
 TEST_CASE("an empty log covers nothing") {
   const PauseLog log;
   CHECK(log.covered(0, 100) == 0);
-  CHECK_FALSE(log.open_elsewhere(1));
+  CHECK(log.free_at(1, 7) == 7);
   CHECK(ids_in(log, 0, 100).empty());
 }
 
 TEST_CASE("a finished pause covers its part of an interval") {
   PauseLog log;
   log.open(1, 10);
-  log.close(1, {10, 20, 1});
+  log.close({10, 20, 1, 1});
   CHECK(log.covered(0, 100) == 10);
   CHECK(log.covered(12, 15) == 3);
   CHECK(log.covered(15, 100) == 5);
@@ -46,56 +46,63 @@ TEST_CASE("a finished pause covers its part of an interval") {
 
 TEST_CASE("pauses that overlap, contain or touch each other cover once") {
   PauseLog log;
-  log.close(1, {10, 20, 1});
-  log.close(2, {15, 30, 2});
-  log.close(3, {30, 40, 3});
-  log.close(1, {35, 50, 4});
-  log.close(2, {5, 60, 5});
-  log.close(1, {70, 80, 6});
+  log.close({10, 20, 1, 1});
+  log.close({15, 30, 2, 2});
+  log.close({30, 40, 3, 3});
+  log.close({35, 50, 4, 1});
+  log.close({5, 60, 5, 2});
+  log.close({70, 80, 6, 1});
   CHECK(log.covered(0, 100) == 65);
   CHECK(log.covered(55, 75) == 10);
 }
 
 TEST_CASE("pauses that overlap by one tick cover that tick once") {
   PauseLog log;
-  log.close(1, {10, 20, 1});
-  log.close(2, {19, 30, 2});
+  log.close({10, 20, 1, 1});
+  log.close({19, 30, 2, 2});
   CHECK(log.covered(0, 100) == 20);
 }
 
-TEST_CASE("an open pause covers all from its begin on") {
+TEST_CASE("a pause counts when it is over") {
   PauseLog log;
-  log.close(1, {10, 20, 1});
+  log.close({10, 20, 1, 1});
   log.open(1, 30);
-  CHECK(log.covered(0, 100) == 80);
-  CHECK(log.covered(40, 50) == 10);
-  CHECK(log.covered(0, 30) == 10);
-  log.open(2, 15);
-  CHECK(log.covered(0, 100) == 90);
-  log.cancel(2);
+  CHECK(log.covered(0, 100) == 10);
   log.cancel(1);
   CHECK(log.covered(0, 100) == 10);
+  log.open(1, 40);
+  log.close({40, 50, 2, 1});
+  CHECK(log.covered(0, 100) == 20);
 }
 
-TEST_CASE("a pause is open elsewhere for every thread but its own") {
+TEST_CASE("a thread is free at the end of the pauses of others that follow on each other") {
   PauseLog log;
+  CHECK(log.free_at(9, 15) == 15);
   log.open(1, 10);
-  CHECK_FALSE(log.open_elsewhere(1));
-  CHECK(log.open_elsewhere(2));
+  CHECK(log.free_at(9, 5) == 5);
+  CHECK_FALSE(log.free_at(9, 15));
+  CHECK(log.free_at(1, 15) == 15);
   log.open(2, 12);
-  CHECK(log.open_elsewhere(1));
-  log.close(2, {12, 20, 1});
-  CHECK_FALSE(log.open_elsewhere(1));
-  log.cancel(1);
-  CHECK_FALSE(log.open_elsewhere(2));
+  log.close({10, 20, 1, 1});
+  CHECK_FALSE(log.free_at(9, 15));
+  log.close({12, 30, 2, 2});
+  CHECK(log.free_at(9, 15) == 30);
+  CHECK(log.free_at(9, 30) == 30);
+  CHECK(log.free_at(1, 15) == 30);
+  CHECK(log.free_at(2, 15) == 20);
+  log.open(3, 40);
+  CHECK(log.free_at(9, 15) == 30);
+  CHECK_FALSE(log.free_at(9, 40));
+  log.cancel(3);
+  CHECK(log.free_at(9, 40) == 40);
 }
 
 TEST_CASE("only pauses that overlap by more than nothing are visited, by their ends") {
   PauseLog log;
-  log.close(1, {10, 20, 1});
-  log.close(2, {22, 30, 2});
-  log.close(1, {12, 40, 3});
-  log.close(1, {50, 60, 4});
+  log.close({10, 20, 1, 1});
+  log.close({22, 30, 2, 2});
+  log.close({12, 40, 3, 1});
+  log.close({50, 60, 4, 1});
   CHECK(ids_in(log, 0, 100) == Ids{1, 2, 3, 4});
   CHECK(ids_in(log, 20, 22) == Ids{3});
   CHECK(ids_in(log, 25, 50) == Ids{2, 3});
@@ -107,17 +114,17 @@ TEST_CASE("only pauses that overlap by more than nothing are visited, by their e
 
 TEST_CASE("a long pause that ended last is found behind short ones") {
   PauseLog log;
-  for (Ns i = 0; i < 10; ++i) log.close(1, {100 + 10 * i, 105 + 10 * i, 1});
-  log.close(2, {0, 300, 2});
+  for (Ns i = 0; i < 10; ++i) log.close({100 + 10 * i, 105 + 10 * i, 1, 1});
+  log.close({0, 300, 2, 2});
   CHECK(ids_in(log, 0, 50) == Ids{2});
   CHECK(log.covered(0, 50) == 50);
 }
 
 TEST_CASE("what ended by a time can be forgotten, and nothing else is") {
   PauseLog log;
-  log.close(1, {10, 20, 1});
-  log.close(1, {30, 40, 2});
-  log.close(1, {50, 60, 3});
+  log.close({10, 20, 1, 1});
+  log.close({30, 40, 2, 1});
+  log.close({50, 60, 3, 1});
   log.forget_before(40);
   CHECK(log.size() == 1);
   CHECK(log.covered(0, 100) == 10);
@@ -135,12 +142,12 @@ TEST_CASE("covered agrees with counting one tick after the other") {
     std::vector<PauseLog::Interval> pauses;
     for (Ns i = between(0, 12); i > 0; --i) {
       const Ns begin = between(0, 190);
-      pauses.push_back({begin, between(begin, round % 2 ? 200 : begin + 10), 1});
+      pauses.push_back({begin, between(begin, round % 2 ? 200 : begin + 10), 1, 1});
     }
     std::sort(pauses.begin(), pauses.end(),
               [](const auto& a, const auto& b) { return a.end < b.end; });
     PauseLog log;
-    for (const auto& pause : pauses) log.close(1, pause);
+    for (const auto& pause : pauses) log.close(pause);
     const Ns from = between(0, 200), to = between(0, 200);
     Ns counted = 0;
     for (Ns tick = from; tick < to; ++tick) {

@@ -69,7 +69,7 @@ TEST_CASE("where there is none before the arguments are touched, it goes on the 
   CHECK(point.address == kAt);
 }
 
-TEST_CASE("what the kernel does not emulate is not said to be cheap", "[!shouldfail]") {
+TEST_CASE("what the kernel does not emulate is not said to be cheap") {
   // arch/x86/kernel/uprobes.c: push_setup_xol_ops takes 50..57, alone or behind REX.B; of the
   // branches branch_setup_xol_ops takes jmp, call and jcc. The rest is single-stepped.
   const auto code = GENERATE(Code{0x0f, 0xa0},   // push %fs
@@ -79,7 +79,7 @@ TEST_CASE("what the kernel does not emulate is not said to be cheap", "[!shouldf
   CHECK_FALSE(choose(code).emulated);
 }
 
-TEST_CASE("a write to a part of an argument register is a write", "[!shouldfail]") {
+TEST_CASE("a write to a part of an argument register is a write") {
   // cs_regs_access names the written register only (sil), and the lists of kept registers hold
   // whole ones and their lower halves (rsi, esi).
   const Code call{0xe8, 0x00, 0x01, 0x00, 0x00};

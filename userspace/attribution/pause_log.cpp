@@ -6,8 +6,8 @@
 
 namespace gcause {
 
-void PauseLog::close(std::uint32_t tid, Interval pause) {
-  open_.erase(tid);
+void PauseLog::close(const Interval& pause) {
+  open_.erase(pause.tid);
   pauses_.push_back(pause);
   Interval whole{pause.begin, pause.end, 0};
   while (!merged_.empty() && merged_.back().end >= whole.begin) {
@@ -18,19 +18,28 @@ void PauseLog::close(std::uint32_t tid, Interval pause) {
   merged_.push_back(whole);
 }
 
-bool PauseLog::open_elsewhere(std::uint32_t tid) const {
-  return std::any_of(open_.begin(), open_.end(),
-                     [&](const auto& entry) { return entry.first != tid; });
+std::optional<Ns> PauseLog::free_at(std::uint32_t tid, Ns from) const {
+  auto first = pauses_.end();
+  while (first != pauses_.begin() && std::prev(first)->end > from) --first;
+  for (auto it = first; it != pauses_.end(); ++it) {
+    if (it->tid != tid && it->begin <= from && from < it->end) from = it->end;
+  }
+  const bool held = std::any_of(open_.begin(), open_.end(), [&](const auto& entry) {
+    return entry.first != tid && entry.second <= from;
+  });
+  if (held) return std::nullopt;
+  return from;
+}
+
+bool PauseLog::settled(Ns time) const {
+  return std::none_of(open_.begin(), open_.end(),
+                      [&](const auto& entry) { return entry.second <= time; });
 }
 
 Ns PauseLog::covered(Ns from, Ns to) const {
-  if (to <= from) return 0;
-  // An open pause covers everything from its begin on, and whatever the log says after that.
-  Ns end = to;
-  for (const auto& [tid, begin] : open_) end = std::min(end, begin);
-  Ns sum = end < to ? to - std::max(from, end) : 0;
+  Ns sum = 0;
   for (auto it = merged_.rbegin(); it != merged_.rend() && it->end > from; ++it) {
-    sum += intersection(it->begin, it->end, from, end);
+    sum += intersection(it->begin, it->end, from, to);
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "util/time.h"
 
@@ -16,7 +17,8 @@ class PauseLog {
   struct Interval {
     Ns begin;
     Ns end;
-    std::uint64_t id;  ///< 0 where it stands for a union
+    std::uint64_t id;       ///< 0 where it stands for a union
+    std::uint32_t tid = 0;  ///< the thread it ran in
   };
 
   void open(std::uint32_t tid, Ns begin) { open_[tid] = begin; }
@@ -24,13 +26,18 @@ class PauseLog {
   /// The pause of this thread is over and was none.
   void cancel(std::uint32_t tid) { open_.erase(tid); }
 
-  /// The pause of `tid` is over. Pauses are added in the order of their ends.
-  void close(std::uint32_t tid, Interval pause);
+  /// The pause of `pause.tid` is over. Pauses are added in the order of their ends.
+  void close(const Interval& pause);
 
-  /// Whether a thread other than `tid` is in a pause.
-  bool open_elsewhere(std::uint32_t tid) const;
+  /// When a thread that wants to go on at `from` can, as far as the pauses of other threads let it:
+  /// `from`, or the end of the last of the pauses that follow on each other from there. Nothing
+  /// while one of them is still open.
+  std::optional<Ns> free_at(std::uint32_t tid, Ns from) const;
 
-  /// |P ∩ [from, to]|: how much of the interval any pause covers, open ones included. ns.
+  /// Whether every pause that had begun by `time` is over, so that all is known up to then.
+  bool settled(Ns time) const;
+
+  /// |P ∩ [from, to]|: how much of the interval finished pauses cover, ns.
   Ns covered(Ns from, Ns to) const;
 
   /// Calls `visit` with each finished pause that overlaps [from, to] by more than nothing, in the

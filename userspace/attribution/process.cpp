@@ -2,21 +2,22 @@
 #include "attribution/process.h"
 
 #include <algorithm>
+#include <set>
 
 namespace gcause {
 
 void Attribution::Process::pause_ended(const PauseEnded& event) {
   if (event.id == 0) {
     log_.cancel(event.tid);
-    deliver_pending(0, false);
+    settle(false);
     return;
   }
-  log_.close(event.tid, {event.begin, event.end, event.id});
+  log_.close({event.begin, event.end, event.id, event.tid});
   pauses_.add(event.end - event.begin);
   by_generation_[event.generation].add(event.end - event.begin);
   ++progress_.pauses;
   handler_(PauseFinding{event});
-  deliver_pending(event.end, false);
+  settle(false);
   if (log_.size() > forget_at_) forget_old_pauses();
 }
 
@@ -31,32 +32,58 @@ void Attribution::Process::chunk_read(const ChunkRead& event) {
   if (found == streams_.end()) return;
   ++chunk_count_;
   ++progress_.chunks;
-  if (found->second.undelivered > 0 || log_.open_elsewhere(event.tid)) {
+  const auto delivery = log_.free_at(event.tid, event.read);
+  if (found->second.undelivered > 0 || !delivery || !log_.settled(*delivery)) {
     ++found->second.undelivered;
-    undelivered_.push_back({event, event.read, std::nullopt});
+    undelivered_.push_back({event, std::nullopt});
   } else {
-    deliver(event, event.read, std::nullopt);
+    deliver(event, *delivery, std::nullopt);
   }
 }
 
-/// A pause ended at `at` (0: it was none): chunks that nothing holds back any more are delivered.
-void Attribution::Process::deliver_pending(Ns at, bool all) {
-  std::vector<Undelivered> ready;
-  std::erase_if(undelivered_, [&](Undelivered& pending) {
-    pending.delivery = std::max(pending.delivery, at);
-    if (!all && log_.open_elsewhere(pending.chunk.tid)) return false;
-    ready.push_back(pending);
+/// Chunks that no pause holds back any more are delivered, those of one stream in their order; or
+/// all, where nothing more will be heard.
+void Attribution::Process::deliver_pending(bool all) {
+  std::set<std::uint64_t> held_streams;
+  std::vector<std::pair<Undelivered, Ns>> ready;
+  std::erase_if(undelivered_, [&](const Undelivered& pending) {
+    auto delivery = log_.free_at(pending.chunk.tid, pending.chunk.read);
+    if (all && !delivery) delivery = pending.chunk.read;
+    if (delivery && !all && !log_.settled(*delivery)) delivery.reset();
+    if (!delivery || held_streams.contains(pending.chunk.stream)) {
+      held_streams.insert(pending.chunk.stream);
+      return false;
+    }
+    ready.emplace_back(pending, *delivery);
     return true;
   });
-  for (const auto& pending : ready) {
-    deliver(pending.chunk, pending.delivery, pending.wait);
-    --streams_.at(pending.chunk.stream).undelivered;
+  for (const auto& [pending, delivery] : ready) {
+    deliver(pending.chunk, delivery, pending.wait);
+    auto& stream = streams_.at(pending.chunk.stream);
+    if (--stream.undelivered == 0 && stream.ended) close_bursts(stream);
     send_ready(pending.chunk.stream, false);
   }
 }
 
+/// A pause is over: what waited for that goes on.
+void Attribution::Process::settle(bool all) {
+  deliver_pending(all);
+  std::erase_if(unsettled_waits_, [&](const auto& entry) {
+    const auto& [awaiting, wait] = entry;
+    if (!all && !log_.settled(wait)) return false;
+    set_held(awaiting, wait);
+    return true;
+  });
+}
+
+void Attribution::Process::close_bursts(Stream& stream) {
+  for (auto& outgoing : stream.outgoing) outgoing.burst_open = false;
+}
+
 void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::optional<Ns> wait) {
   auto& stream = streams_.at(chunk.stream);
+  // A later chunk of the stream is not delivered before an earlier one, whoever read it.
+  delivery = std::max(delivery, stream.last_delivery.value_or(delivery));
   ++stream.chunks;
   Outgoing outgoing{{chunk, delivery, std::nullopt}, std::nullopt, false, false};
   extend_burst(stream, chunk, delivery);
@@ -66,7 +93,10 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
   const Ns but_for_delivery = delivery - log_.covered(arrival, delivery);
   if (stream.last_delivery) {
     outgoing.gap = make_gap(stream, chunk, delivery);
-    outgoing.burst_open = outgoing.gap->over_budget && !stream.ended;
+    if (outgoing.gap->over_budget) {
+      close_bursts(stream);  // a new stall
+      outgoing.burst_open = !stream.ended || stream.undelivered > 1;
+    }
     // Where the arrival is not known, the chunk before it cannot be moved alone: it would open a
     // gap that never was.
     count_gap(*outgoing.gap, chunk.arrival
@@ -81,7 +111,7 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
   stream.outgoing.push_back(std::move(outgoing));
   const Awaiting awaiting{chunk.stream, stream.sent + stream.outgoing.size() - 1};
   if (wait) {
-    set_held(awaiting, wait);
+    waited(awaiting, *wait);
   } else {
     awaiting_[chunk.tid].push_back(awaiting);
   }
@@ -135,26 +165,22 @@ void Attribution::Process::count_gap(const GapFinding& gap, Ns but_for_gap) {
   }
 }
 
-/// Counts a chunk to the burst behind the newest gap above budget, if it had queued behind it.
+/// Counts a chunk to the burst of the gap behind which it had queued, or ends that burst.
 void Attribution::Process::extend_burst(Stream& stream, const ChunkRead& chunk, Ns delivery) {
-  for (auto it = stream.outgoing.rbegin(); it != stream.outgoing.rend(); ++it) {
-    if (!it->burst_open) continue;
-    const Ns end = it->chunk.delivery;
-    if (chunk.arrival ? *chunk.arrival <= end : delivery == end) {
-      ++it->gap->burst;
-    } else {
-      it->burst_open = false;
-      send_ready(chunk.stream, false);
-    }
-    return;
+  for (auto& outgoing : stream.outgoing) {
+    if (!outgoing.burst_open) continue;
+    const Ns end = outgoing.chunk.delivery;
+    outgoing.burst_open = chunk.arrival ? *chunk.arrival <= end : delivery == end;
+    outgoing.gap->burst += outgoing.burst_open;
   }
+  send_ready(chunk.stream, false);
 }
 
 void Attribution::Process::stream_ended(const StreamEnded& event) {
   const auto found = streams_.find(event.id);
   if (found == streams_.end()) return;
   found->second.ended = event;
-  for (auto& outgoing : found->second.outgoing) outgoing.burst_open = false;
+  if (found->second.undelivered == 0) close_bursts(found->second);
   send_ready(event.id, false);
 }
 
@@ -166,19 +192,26 @@ void Attribution::Process::wait_began(const WaitBegan& event) {
   if (found == awaiting_.end()) return;
   const auto waiting = std::move(found->second);
   awaiting_.erase(found);
-  for (const auto& awaiting : waiting) set_held(awaiting, event.at);
+  for (const auto& awaiting : waiting) waited(awaiting, event.at);
 }
 
-void Attribution::Process::set_held(const Awaiting& awaiting, std::optional<Ns> wait) {
+/// The thread of a delivered chunk has asked for more at `wait`.
+void Attribution::Process::waited(const Awaiting& awaiting, Ns wait) {
+  if (log_.settled(wait)) {
+    set_held(awaiting, wait);
+  } else {
+    unsettled_waits_.emplace_back(awaiting, wait);
+  }
+}
+
+void Attribution::Process::set_held(const Awaiting& awaiting, Ns wait) {
   const auto found = streams_.find(awaiting.stream);
   if (found == streams_.end()) return;
   auto& stream = found->second;
   auto& outgoing = stream.outgoing.at(awaiting.ordinal - stream.sent);
-  if (wait) {
-    const Ns held = log_.covered(outgoing.chunk.delivery, *wait);
-    outgoing.chunk.held = held;
-    if (outgoing.gap) outgoing.gap->held = held;
-  }
+  const Ns held = log_.covered(outgoing.chunk.delivery, wait);
+  outgoing.chunk.held = held;
+  if (outgoing.gap) outgoing.gap->held = held;
   outgoing.waited = true;
   send_ready(awaiting.stream, false);
 }
@@ -231,7 +264,7 @@ void Attribution::Process::forget_old_pauses() {
 }
 
 void Attribution::Process::flush(Ns at) {
-  deliver_pending(0, true);
+  settle(true);
   std::vector<std::uint64_t> ids;
   for (const auto& [id, stream] : streams_) ids.push_back(id);
   std::sort(ids.begin(), ids.end());

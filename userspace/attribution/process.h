@@ -57,7 +57,6 @@ class Attribution::Process {
   /// A read that returned while another thread was in a pause: not delivered yet.
   struct Undelivered {
     ChunkRead chunk;
-    Ns delivery;             ///< at the earliest
     std::optional<Ns> wait;  ///< its thread waited again before it was delivered
   };
 
@@ -68,12 +67,15 @@ class Attribution::Process {
   };
 
   void deliver(const ChunkRead& chunk, Ns delivery, std::optional<Ns> wait);
-  void deliver_pending(Ns at, bool all);
+  void settle(bool all);
+  void deliver_pending(bool all);
+  static void close_bursts(Stream& stream);
   GapFinding make_gap(const Stream& stream, const ChunkRead& chunk, Ns delivery) const;
   void charge_pauses(GapFinding& gap, Ns charged_from) const;
   void count_gap(const GapFinding& gap, Ns but_for_gap);
   void extend_burst(Stream& stream, const ChunkRead& chunk, Ns delivery);
-  void set_held(const Awaiting& awaiting, std::optional<Ns> wait);
+  void waited(const Awaiting& awaiting, Ns wait);
+  void set_held(const Awaiting& awaiting, Ns wait);
   void send_ready(std::uint64_t id, bool all);
   bool contains_loss(Ns from, Ns to) const;
   void forget_old_pauses();
@@ -88,6 +90,7 @@ class Attribution::Process {
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::vector<Undelivered> undelivered_;
   std::unordered_map<std::uint32_t, std::vector<Awaiting>> awaiting_;  ///< by tid
+  std::vector<std::pair<Awaiting, Ns>> unsettled_waits_;  ///< in a pause that is still open
   std::vector<std::pair<Ns, Ns>> losses_;
 
   Quantiles pauses_;

@@ -47,8 +47,8 @@ class Loader {
   /// Appends all waiting records to `records`, each at a multiple of 8 bytes.
   void drain(std::vector<std::byte>& records);
 
-  /// Whether this connection carries an event stream now. Of one that does not, only the first bytes
-  /// of each answer are copied.
+  /// Whether this connection carries an event stream now. Of one that does not, only the first
+  /// bytes of each answer are copied.
   void set_streaming(std::uint32_t pid, std::uint64_t connection, bool yes);
 
   LossCounters losses() const;

@@ -79,7 +79,7 @@ class StreamTracker {
     TlsMatch match = {};         ///< used where the program reads the socket and the library memory
     bool offered = false;
     std::vector<std::uint64_t> streaming = {};  ///< ids that were told to carry its stream
-    std::optional<Ns> arrival = {};  ///< of the record at hand
+    std::optional<Ns> arrival = {};             ///< of the record at hand
   };
 
   /// What a thread did last.

@@ -44,16 +44,19 @@ bool is_branch(const Disassembly& code, const cs_insn& instruction) {
          in_group(code, instruction, CS_GRP_RET) || in_group(code, instruction, CS_GRP_INT);
 }
 
-/// What the kernel emulates: nop, push of a register, and jumps to a fixed address. Calls are
-/// emulated too, but behind one the arguments are gone, so a prologue has none to offer.
-bool is_emulated(const Disassembly& code, const cs_insn& instruction) {
-  const auto& x86 = instruction.detail->x86;
-  const bool immediate = x86.op_count == 1 && x86.operands[0].type == X86_OP_IMM;
-  if (instruction.id == X86_INS_NOP) return true;
-  if (instruction.id == X86_INS_PUSH) {
-    return x86.op_count == 1 && x86.operands[0].type == X86_OP_REG;
-  }
-  return in_group(code, instruction, CS_GRP_JUMP) && immediate;
+/// What the kernel emulates (push_setup_xol_ops and branch_setup_xol_ops): nop, push of a whole
+/// register in its short form, and jumps to a fixed address. Calls are emulated too, but behind one
+/// the arguments are gone, so a prologue has none to offer.
+bool is_emulated(const cs_insn& instruction) {
+  const auto* bytes = instruction.bytes;
+  const auto is_push = [](std::uint8_t byte) { return byte >= 0x50 && byte <= 0x57; };
+  if (bytes[0] == 0x90 || is_push(bytes[0]) || (bytes[0] == 0x41 && is_push(bytes[1]))) return true;
+  // The 5-byte nop is the cheapest of all: recent kernels turn its breakpoint into a call.
+  const bool nop5 = instruction.size == 5 && bytes[0] == 0x0f && bytes[1] == 0x1f;
+  const bool short_jump = (bytes[0] >= 0x70 && bytes[0] <= 0x7f) || bytes[0] == 0xeb;
+  const bool near_jump =
+      (bytes[0] == 0x0f && bytes[1] >= 0x80 && bytes[1] <= 0x8f) || bytes[0] == 0xe9;
+  return nop5 || short_jump || near_jump;
 }
 
 bool writes_any(const Disassembly& code, const cs_insn& instruction,
@@ -74,10 +77,15 @@ std::string text_of(const cs_insn& instruction) {
 }
 
 constexpr std::array kKeptForBoth = {
-    X86_REG_RDI, X86_REG_EDI, X86_REG_RSI, X86_REG_ESI, X86_REG_RDX, X86_REG_EDX,
-    X86_REG_RCX, X86_REG_ECX, X86_REG_RSP, X86_REG_ESP, X86_REG_SP,
+    X86_REG_RDI, X86_REG_EDI, X86_REG_DI,  X86_REG_DIL, X86_REG_RSI, X86_REG_ESI,
+    X86_REG_SI,  X86_REG_SIL, X86_REG_RDX, X86_REG_EDX, X86_REG_DX,  X86_REG_DL,
+    X86_REG_DH,  X86_REG_RCX, X86_REG_ECX, X86_REG_CX,  X86_REG_CL,  X86_REG_CH,
+    X86_REG_RSP, X86_REG_ESP, X86_REG_SP,  X86_REG_SPL,
 };
-constexpr std::array kKeptForCall = {X86_REG_RDI, X86_REG_EDI, X86_REG_RSI, X86_REG_ESI};
+constexpr std::array kKeptForCall = {
+    X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL,
+    X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL,
+};
 
 }  // namespace
 
@@ -87,7 +95,7 @@ ProbePoint choose_probe_point(unsigned elf_machine, std::uint64_t address,
   const Disassembly disassembly(address, code);
   const auto instructions = disassembly.instructions();
   for (const auto& instruction : instructions) {
-    if (is_emulated(disassembly, instruction)) {
+    if (is_emulated(instruction)) {
       return {instruction.address, text_of(instruction), true};
     }
     if (is_branch(disassembly, instruction) || writes_any(disassembly, instruction, kKeptForBoth)) {
