@@ -41,7 +41,9 @@
 #define NR_PPOLL 271
 #define NR_EPOLL_PWAIT 281
 #define NR_EPOLL_PWAIT2 441
-#define SYSCALL_NUMBER(regs) BPF_CORE_READ(regs, orig_ax)
+#define SYSCALL_NUMBER(regs) ((regs)->orig_ax)
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->si)
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->dx)
 #elif defined(__TARGET_ARCH_arm64)
 #define NR_READ 63
 #define NR_WRITE 64
@@ -58,62 +60,69 @@
 #define NR_PPOLL 73
 #define NR_EPOLL_PWAIT 22
 #define NR_EPOLL_PWAIT2 441
-#define SYSCALL_NUMBER(regs) BPF_CORE_READ(regs, syscallno)
+#define SYSCALL_NUMBER(regs) ((regs)->syscallno)
+#define SYSCALL_ARGUMENT_2(regs) ((regs)->regs[1])
+#define SYSCALL_ARGUMENT_3(regs) ((regs)->regs[2])
 #else
 #error "the numbers of the socket calls are not known for this architecture"
 #endif
 
-static __always_inline bool is_stream_socket(struct sock *sk)
-{
-	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+/* What the programs need of a socket. */
+struct socket_facts {
+	u64 cookie;
+	u32 copied; /* TCP sequence number behind what the program has read */
+	u16 family;
+	u16 type;
+	u8 state;
+};
 
-	return (family == AF_INET || family == AF_INET6 || family == AF_UNIX) &&
-	       BPF_CORE_READ(sk, sk_type) == SOCK_STREAM;
+static __always_inline bool is_stream(const struct socket_facts *facts)
+{
+	return (facts->family == AF_INET || facts->family == AF_INET6 ||
+		facts->family == AF_UNIX) &&
+	       facts->type == SOCK_STREAM;
 }
 
-static __always_inline bool is_tcp(struct sock *sk)
+static __always_inline bool is_tcp(u16 family)
 {
-	return BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX;
+	return family != AF_UNIX;
 }
 
-static __always_inline void emit_socket_seen(struct sock *sk, u64 cookie, struct ids ids, u64 now)
+static __always_inline void emit_socket_seen(struct sock *sk, const struct socket_facts *facts,
+					     struct ids ids, u64 now)
 {
 	struct socket_seen_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
 
 	if (!record) {
 		count_loss(LOSS_RING_FULL);
 		return;
 	}
 	fill_header(&record->header, sizeof(*record), RECORD_SOCKET_SEEN, 0, ids, now);
-	record->socket = cookie;
-	record->family = family;
-	record->remote_port = 0;
-	record->sequence_end = is_tcp(sk) ? BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt) : 0;
+	record->socket = facts->cookie;
+	record->family = facts->family;
+	record->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	record->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt);
 	__builtin_memset(record->remote_address, 0, sizeof(record->remote_address));
-	if (family == AF_INET) {
+	if (facts->family == AF_INET)
 		bpf_core_read(record->remote_address, 4, &sk->__sk_common.skc_daddr);
-		record->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-	} else if (family == AF_INET6) {
+	else
 		bpf_core_read(record->remote_address, 16, &sk->__sk_common.skc_v6_daddr);
-		record->remote_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-	}
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
-/* The first call of a target on a socket: from here on its arrivals and its end are followed. */
-static __always_inline void follow(struct sock *sk, u64 cookie, struct ids ids, u64 now)
+/* The first call of a target on a TCP socket: from here on its arrivals and its end are followed. */
+static __always_inline void follow(struct sock *sk, const struct socket_facts *facts,
+				   struct ids ids, u64 now)
 {
 	u64 key = (u64)sk;
 	struct followed_socket *known = bpf_map_lookup_elem(&sockets, &key);
-	struct followed_socket fresh = { .cookie = cookie, .pid = ids.pid };
+	struct followed_socket fresh = { .cookie = facts->cookie, .pid = ids.pid };
 
-	if (known && known->cookie == cookie)
+	if (known && known->cookie == facts->cookie)
 		return;
-	if (BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_CLOSE &&
-	    bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
+	if (facts->state != TCP_CLOSE && bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
 		count_loss(LOSS_SOCKETS_FULL);
-	emit_socket_seen(sk, cookie, ids, now);
+	emit_socket_seen(sk, facts, ids, now);
 }
 
 /* Where the bytes of the current system call are; false, if it is none that names a buffer. */
@@ -194,17 +203,15 @@ static __always_inline bool is_try_again(s64 result)
  * What is common to both ways: `io` has ids, ns, begin_ns, result, flags and its buffer. Without a
  * buffer the record says that bytes moved which could not be copied.
  */
-static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cookie)
+static __always_inline void finish_call(struct io *io, struct thread *thread, struct sock *sk,
+					const struct socket_facts *facts)
 {
-	struct thread *thread = this_thread();
 	bool write = io->flags & IO_WRITE;
 
-	if (!thread)
-		return;
-	if (is_tcp(sk))
-		follow(sk, cookie, io->ids, io->ns);
-	io->connection = cookie;
-	io->socket = cookie;
+	if (is_tcp(facts->family))
+		follow(sk, facts, io->ids, io->ns);
+	io->connection = facts->cookie;
+	io->socket = facts->cookie;
 	if (thread->tls_depth) {
 		if (write)
 			return;
@@ -217,15 +224,29 @@ static __always_inline void finish_call(struct io *io, struct sock *sk, u64 cook
 			thread->read_ns = io->ns;
 		}
 	}
-	if (!write && is_tcp(sk)) {
-		io->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	if (!write && is_tcp(facts->family)) {
+		io->sequence_end = facts->copied;
 		io->flags |= IO_HAS_SEQUENCE;
 	}
 	emit_io(io);
 }
 
+/* Of this thread, if it belongs to a target: most threads of the host do not. */
+static __always_inline struct thread *target_thread(struct ids ids)
+{
+	u32 key = (u32)bpf_get_current_pid_tgid();
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (thread)
+		return thread;
+	return bpf_map_lookup_elem(&targets, &ids.pid) ? this_thread() : NULL;
+}
+
 static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 {
+	struct socket_facts facts = {};
+	struct tcp_sock *tcp;
+	struct thread *thread;
 	struct pt_regs *regs;
 	struct io io = {};
 	u32 call;
@@ -233,20 +254,30 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	if (!active || is_try_again(result))
 		return 0;
 	io.ids = current_ids();
-	if (!bpf_map_lookup_elem(&targets, &io.ids.pid) || !is_stream_socket(sk))
+	thread = target_thread(io.ids);
+	if (!thread)
 		return 0;
+	/* The tracepoint hands over a typed pointer: plain loads, where helpers would cost more. */
+	facts.family = sk->__sk_common.skc_family;
+	facts.type = sk->sk_type;
+	facts.state = sk->__sk_common.skc_state;
+	if (!is_stream(&facts))
+		return 0;
+	facts.cookie = bpf_get_socket_cookie(sk);
+	tcp = is_tcp(facts.family) ? bpf_skc_to_tcp_sock(sk) : NULL;
+	if (tcp)
+		facts.copied = tcp->copied_seq;
 	io.ns = bpf_ktime_get_ns();
 	io.result = result;
 	io.flags = flags;
 	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	call = libc_call_of(SYSCALL_NUMBER(regs));
-	if (!find_buffer(&io, call, PT_REGS_PARM2_CORE_SYSCALL(regs),
-			 PT_REGS_PARM3_CORE_SYSCALL(regs))) {
+	if (!find_buffer(&io, call, SYSCALL_ARGUMENT_2(regs), SYSCALL_ARGUMENT_3(regs))) {
 		if (!call)
 			count_loss(LOSS_IO_URING);
 		io.base = 0;
 	}
-	finish_call(&io, sk, bpf_get_socket_cookie(sk));
+	finish_call(&io, thread, sk, &facts);
 	return 0;
 }
 
@@ -271,7 +302,12 @@ int BPF_PROG(socket_data_ready, const struct sock *sk)
 	struct arrival_record *record;
 	struct ids ids = {};
 
-	if (!socket || !active || !is_tcp((struct sock *)sk))
+	struct tcp_sock *tcp;
+
+	if (!socket || !active)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock((struct sock *)sk);
+	if (!tcp)
 		return 0;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
@@ -281,7 +317,7 @@ int BPF_PROG(socket_data_ready, const struct sock *sk)
 	ids.pid = socket->pid;
 	fill_header(&record->header, sizeof(*record), RECORD_ARRIVAL, 0, ids, bpf_ktime_get_ns());
 	record->socket = socket->cookie;
-	record->sequence_end = BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt);
+	record->sequence_end = tcp->rcv_nxt;
 	record->reserved = 0;
 	bpf_ringbuf_submit(record, wake_flags());
 	return 0;
@@ -336,7 +372,7 @@ static __always_inline struct sock *socket_of(int fd)
 		return NULL;
 	socket = BPF_CORE_READ(file, private_data);
 	sk = BPF_CORE_READ(socket, sk);
-	return sk && is_stream_socket(sk) ? sk : NULL;
+	return sk;
 }
 
 static __always_inline bool is_read(s64 number)
@@ -419,8 +455,8 @@ int BPF_URETPROBE(libc_return, s64 result)
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
 	struct io io = {};
+	struct socket_facts facts = {};
 	struct sock *sk;
-	u64 cookie;
 	u32 call;
 
 	if (!active)
@@ -436,14 +472,22 @@ int BPF_URETPROBE(libc_return, s64 result)
 	sk = socket_of(thread->libc_fd);
 	if (!sk)
 		return 0;
+	facts.family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	facts.type = BPF_CORE_READ(sk, sk_type);
+	facts.state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (!is_stream(&facts))
+		return 0;
+	facts.copied = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	/* The address stands for the cookie: nothing here may make one. It is unique while open. */
+	facts.cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	if (!facts.cookie)
+		facts.cookie = (u64)sk;
 	io.ids = current_ids();
 	io.ns = now;
 	io.begin_ns = thread->libc_begin_ns;
 	io.result = result;
 	io.flags = call >= LIBC_WRITE ? IO_WRITE : 0;
 	find_buffer(&io, call, thread->libc_address, thread->libc_count);
-	/* The address stands for the cookie: nothing here may make one. It is unique while open. */
-	cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
-	finish_call(&io, sk, cookie ? cookie : (u64)sk);
+	finish_call(&io, thread, sk, &facts);
 	return 0;
 }

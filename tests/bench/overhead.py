@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU time of a target with and without gcause, paired and interleaved, and gcause's own cost.
 
+Two equal targets run side by side, and gcause follows the one and the other in turn. In each window the CPU time
+of the followed one is divided by that of its twin: whatever the machine does to both, a slow moment of a shared
+host above all, cancels. A pair is two windows with the roles exchanged.
+
 Prints one JSON object. The target is the lab client: 10 streams of 100 chunks a second from an origin in
-its own process, and 70 cyclic objects allocated per chunk, as SDKs do, which makes about 100 automatic
+its own process, and 35 cyclic objects allocated per chunk, as SDKs do, which makes about 100 automatic
 collections a second.
 """
 import argparse
 import json
+import math
 import os
 import signal
 import statistics
@@ -65,59 +70,69 @@ class Gcause:
         return cost
 
 
-def measure(target_pid, seconds):
-    before, start = cpu_ns(target_pid), time.monotonic()
+class Target:
+    """The lab client with an origin of its own."""
+
+    def __init__(self, args, folder, name):
+        origin_command = [sys.executable, os.path.join(LAB, "origin.py"), "--port", "0"]
+        client_options, scheme = [], "http"
+        if args.tls:
+            origin_command += ["--tls", os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")]
+            client_options, scheme = ["--tls", "--cafile", os.path.join(folder, "ca.pem")], "https"
+        self.origin, said = start_json(origin_command)
+        chunks = int(100 * (2 * args.pairs + 4) * (args.seconds + 3))
+        url = "%s://localhost:%d/stream?chunks=%d&interval_ms=10" % (scheme, said["port"], chunks)
+        self.go = os.path.join(folder, name + ".go")
+        self.process, said = start_json(
+            [args.python, os.path.join(LAB, "client.py"), "--url", url, "--mode", args.mode, "--streams",
+             "10", "--scenario", "auto", "--alloc", "35", "--go-file", self.go] + client_options)
+        self.pid = said["pid"]
+
+    def start(self):
+        open(self.go, "w").close()
+
+    def kill(self):
+        self.process.kill()
+        self.origin.kill()
+
+
+def measure(targets, seconds):
+    """CPU time of each target in one and the same window, ns."""
+    before = [cpu_ns(target.pid) for target in targets]
     time.sleep(seconds)
-    return (cpu_ns(target_pid) - before) / (time.monotonic() - start)
+    return [cpu_ns(target.pid) - start for target, start in zip(targets, before)]
 
 
 def run(args, folder):
-    origin_command = [sys.executable, os.path.join(LAB, "origin.py"), "--port", "0"]
-    client_options = []
-    scheme = "http"
     if args.tls:
-        subprocess.run([os.path.join(LAB, "certs.sh"), folder], check=True,
-                       stdout=subprocess.DEVNULL)
-        origin_command += ["--tls", os.path.join(folder, "cert.pem"),
-                           os.path.join(folder, "key.pem")]
-        client_options = ["--tls", "--cafile", os.path.join(folder, "ca.pem")]
-        scheme = "https"
-    origin, said = start_json(origin_command)
-    go = os.path.join(folder, "go")
-    chunks = int(100 * (2 * args.pairs + 2) * (args.seconds + 4))
-    url = "%s://localhost:%d/stream?chunks=%d&interval_ms=10" % (scheme, said["port"], chunks)
-    target, said = start_json(
-        [args.python, os.path.join(LAB, "client.py"), "--url", url, "--mode", args.mode,
-         "--streams", "10", "--scenario", "auto", "--alloc", "70", "--go-file", go]
-        + client_options)
-    pid = said["pid"]
-    open(go, "w").close()
-    time.sleep(3)
-    ratios, gcause_cpu, peaks, starts, base = [], [], [], [], []
+        subprocess.run([os.path.join(LAB, "certs.sh"), folder], check=True, stdout=subprocess.DEVNULL)
+    targets = [Target(args, folder, "first"), Target(args, folder, "second")]
+    for target in targets:
+        target.start()
+    time.sleep(4)
+    ratios, gcause_cpu, peaks, starts, cores = [], [], [], [], []
     try:
-        for pair in range(args.pairs):
-            figures = {}
-            # The order alternates, so that a drift of the machine does not favour one side.
-            for attached in ((False, True) if pair % 2 == 0 else (True, False)):
-                if attached:
-                    gcause = Gcause(args.gcause, pid, os.path.join(folder, "bench.gcause"))
-                    start = time.monotonic()
-                    figures[True] = measure(pid, args.seconds)
-                    cpu, peak = gcause.stop()
-                    gcause_cpu.append(cpu / (time.monotonic() - start) / 1e9)
-                    peaks.append(peak)
-                    starts.append(gcause.active_after)
-                else:
-                    figures[False] = measure(pid, args.seconds)
-            ratios.append(figures[True] / figures[False])
-            base.append(figures[False] / 1e9)
+        for _ in range(args.pairs):
+            logs = []
+            for followed in (0, 1):
+                gcause = Gcause(args.gcause, targets[followed].pid, os.path.join(folder, "bench.gcause"))
+                start = time.monotonic()
+                used = measure(targets, args.seconds)
+                cpu, peak = gcause.stop()
+                gcause_cpu.append(cpu / (time.monotonic() - start) / 1e9)
+                peaks.append(peak)
+                starts.append(gcause.active_after)
+                cores.append(used[1 - followed] / args.seconds / 1e9)
+                logs.append(math.log(used[followed] / used[1 - followed]))
+            # What differs between the two targets themselves cancels in a pair.
+            ratios.append(math.exp(sum(logs) / 2))
     finally:
-        target.kill()
-        origin.kill()
+        for target in targets:
+            target.kill()
     return {
         "target_cpu_ratio": statistics.median(ratios),
         "target_cpu_ratios": ratios,
-        "target_cpu_cores": statistics.median(base),
+        "target_cpu_cores": statistics.median(cores),
         "gcause_cpu_cores": statistics.median(gcause_cpu),
         "gcause_peak_bytes": max(peaks),
         "active_after_s": statistics.median(starts),
