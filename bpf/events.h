@@ -67,7 +67,7 @@ struct io_record {
 	u64 begin_ns; /* the call was entered; 0, if unknown */
 	u64 connection; /* SSL object for IO_TLS, else the socket's cookie */
 	u64 socket; /* cookie; 0, if unknown */
-	s64 result; /* bytes that the whole call moved; 0 at end of file; -errno, or -1 for TLS */
+	s64 result; /* bytes that the whole call moved; 0 at end of file, -errno: sockets only */
 	u32 sequence_end; /* TCP sequence number behind the bytes of the whole call */
 	u32 offset; /* of payload in the bytes of the call */
 	u32 length; /* of payload; 0 where it was not copied */

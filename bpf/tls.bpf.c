@@ -36,21 +36,19 @@ int BPF_URETPROBE(tls_return, int result)
 	thread = this_thread();
 	if (!thread || !thread->tls_depth || --thread->tls_depth)
 		return 0;
+	/* A call that wants more, or finds the end, hands nothing over. */
+	if (result <= 0)
+		return 0;
 	io.result = result;
-	if (result > 0 && call == TLS_WRITE_EX)
+	if (call == TLS_WRITE_EX)
 		io.result = thread->tls_length; /* partial writes are not on in CPython */
-	if (result > 0 && call == TLS_READ_EX &&
+	if (call == TLS_READ_EX &&
 	    bpf_probe_read_user(&io.result, sizeof(io.result), (const void *)thread->tls_done)) {
 		count_loss(LOSS_PAYLOAD_UNREADABLE);
 		return 0;
 	}
-	if (result <= 0) {
-		if (write)
-			return 0;
-		io.result = -1;
-	} else if (!write) {
+	if (!write)
 		thread->owes_wait = 1;
-	}
 	io.ids = current_ids();
 	io.ns = now;
 	io.begin_ns = thread->tls_begin_ns;

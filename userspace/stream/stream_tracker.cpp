@@ -182,6 +182,9 @@ void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_
   connection.socket = socket;
   auto& bound = sockets_[{socket, key.pid}];
   bound.tls_connections.insert(key.id);
+  for (auto& [other_key, other] : tls_) {
+    if (other_key.pid == key.pid && !(other_key == key)) other.match.withdraw(socket);
+  }
   connection.connection.set_peer(bound.peer);
 }
 

@@ -20,6 +20,11 @@ void TlsMatch::offer(std::uint64_t socket, std::uint64_t from) {
   candidates_.push_back({socket, from, std::nullopt, 0, std::nullopt, 0});
 }
 
+void TlsMatch::withdraw(std::uint64_t socket) {
+  std::erase_if(candidates_,
+                [&](const Candidate& candidate) { return candidate.socket == socket; });
+}
+
 bool TlsMatch::fits(Candidate& candidate, std::uint64_t count, const TlsRecordLog& log) {
   if (candidate.left > 0) {
     if (count > candidate.left) return false;

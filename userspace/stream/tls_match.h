@@ -28,6 +28,9 @@ class TlsMatch {
   /// from number `from` on may be this object's.
   void offer(std::uint64_t socket, std::uint64_t from);
 
+  /// This socket has turned out to belong to another object.
+  void withdraw(std::uint64_t socket);
+
   /// The object handed over `count` bytes. Returns when the last byte of their record arrived;
   /// nothing if that is not known.
   std::optional<Ns> take(std::uint64_t count, const Records& records);
