@@ -55,6 +55,20 @@ TEST_CASE("a socket is certain after four reads that it alone could have carried
   CHECK(lab.match.socket() == kA);
 }
 
+TEST_CASE("a socket that belongs to another object is out, and its arrivals with it") {
+  Lab lab;
+  for (int i = 0; i < 2; ++i) {
+    lab.record(kA, 117, (10 + i) * kMillisecond);
+    lab.record(kB, 117, (90 + i) * kMillisecond);
+  }
+  lab.offer(kA);
+  lab.offer(kB);
+  CHECK(lab.take(100) == kUnknown);
+  lab.match.withdraw(kB);
+  CHECK(lab.left() == std::set<std::uint64_t>{kA});
+  CHECK(lab.take(100) == 11 * kMillisecond);
+}
+
 TEST_CASE("of two sockets the one whose records cannot have carried the reads drops out") {
   Lab lab;
   lab.record(kA, 117, 10 * kMillisecond);

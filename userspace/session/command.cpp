@@ -16,6 +16,7 @@ namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& command, int report_to) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   sigset_t none;

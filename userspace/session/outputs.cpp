@@ -81,7 +81,7 @@ bool Outputs::failed() const {
 Result<> Outputs::finish() {
   attribution_.finish();
   Result<> result = Ok{};
-  const auto keep = [&](Result<> finished) {
+  const auto keep = [&](const Result<>& finished) {
     if (result && !finished) result = finished;
   };
   for (auto& recording : recordings_) keep(recording->finish());

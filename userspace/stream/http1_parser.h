@@ -52,7 +52,7 @@ class Http1ResponseHandler {
 /// practice, and because a body may contain anything.
 class Http1ResponseParser {
  public:
-  static constexpr std::size_t kMaxHead = 64 * 1024;  ///< bytes
+  static constexpr std::size_t kMaxHead = 65536;  ///< bytes
 
   /// Where in the connection's life the first fed byte stands.
   enum class Start { connection_begin, unknown };
@@ -147,7 +147,7 @@ struct RequestHead {
 /// a head `kMaxHead` bytes are looked at.
 class Http1RequestParser {
  public:
-  static constexpr std::size_t kMaxHead = 16 * 1024;  ///< bytes
+  static constexpr std::size_t kMaxHead = 16384;  ///< bytes
 
   /// What one fed span brought; both may come at once.
   struct Progress {

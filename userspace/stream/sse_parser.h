@@ -21,7 +21,7 @@ namespace gcause {
 class SseParser {
  public:
   /// Bytes of data that are kept of one event; what lies behind them is counted only.
-  static constexpr std::size_t kMaxEventData = 64 * 1024;
+  static constexpr std::size_t kMaxEventData = 65536;
   /// Bytes that are kept of an event's type.
   static constexpr std::size_t kMaxEventType = 256;
 
