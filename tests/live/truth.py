@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LAB = os.path.join(os.path.dirname(HERE), "lab")
 BUDGET = 100_000_000
 MS = 1_000_000
+ATTEMPTS = 3
 
 # name -> query of the URL, modes
 SCENARIOS = {
@@ -262,6 +263,15 @@ def one(args, python, mode, scenario, tls):
         return not judge.faults
 
 
+def holds(args, *case):
+    """Runs a case; on a machine that others use, too, a failed one twice more. What is wrong fails always."""
+    for attempt in range(ATTEMPTS):
+        if one(args, *case):
+            return True
+        print("       (attempt %d of %d)" % (attempt + 1, ATTEMPTS), flush=True)
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--gcause", required=True)
@@ -271,7 +281,7 @@ def main():
     parser.add_argument("--transport", action="append", choices=["plain", "tls"])
     parser.add_argument("--without", action="append", default=[])
     args = parser.parse_args()
-    results = [one(args, python, mode, scenario, transport == "tls")
+    results = [holds(args, python, mode, scenario, transport == "tls")
                for python in args.python
                for scenario in args.scenario or SCENARIOS
                for mode in SCENARIOS[scenario][1] if not args.mode or mode in args.mode
