@@ -109,7 +109,7 @@ std::string reading_hint(const ProcessReport& process) {
       generation ? "Generation " + std::to_string(*generation) : "The collector";
   return who + " did the harm: " + share(harm, harms.all) + ". " +
          std::string(cure_for(generation, free_threaded)) +
-         " Then record again, and let gcause compare tell the difference.";
+         " Then record again, and put the two reports side by side.";
 }
 
 }  // namespace gcause
