@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "version.h"
@@ -34,11 +37,17 @@ int run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gcause ") + kVersion);
   app.require_subcommand(1);
   Action action;
-  add_record(app, action);
+  // What stands behind -- is another program's command line, and none of ours.
+  std::vector<std::string> words(argv + (argc > 0), argv + argc), to_start;
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  if (mark != words.end()) to_start.assign(mark + 1, words.end());
+  words.erase(mark, words.end());
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  add_record(app, action, to_start);
   add_report(app, action);
   add_doctor(app, action);
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const BadValue& bad) {

@@ -14,8 +14,9 @@ namespace gcause {
 /// What a subcommand does once the command line is known to be right.
 using Action = std::function<Result<int>()>;
 
-// Each adds one subcommand and fills `action` when it was chosen.
-void add_record(CLI::App& app, Action& action);
+// Each adds one subcommand and fills `action` when it was chosen. `to_start` is what stood behind
+// --.
+void add_record(CLI::App& app, Action& action, const std::vector<std::string>& to_start);
 void add_report(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 

@@ -31,16 +31,15 @@ std::string check_ring_size(const std::string& text) {
 
 }  // namespace
 
-void add_record(CLI::App& app, Action& action) {
+void add_record(CLI::App& app, Action& action, const std::vector<std::string>& to_start) {
   auto line = std::make_shared<RecordLine>();
   auto* command = app.add_subcommand(
       "record", "Attach to a process and record its pauses, streams and verdicts");
-  auto* pid = command->add_option("-p,--pid", line->options.pid, "attach to this process")
-                  ->type_name("PID")
-                  ->check(CLI::Range(1u, 4194304u));
-  auto* rest = command->add_option("command", line->options.command,
-                                   "start and follow this command, given behind --");
-  pid->excludes(rest);
+  command->footer(
+      "In place of -p, a command behind -- is started and followed: gcause record -- CMD ARG...");
+  command->add_option("-p,--pid", line->options.pid, "attach to this process")
+      ->type_name("PID")
+      ->check(CLI::Range(1u, 4194304u));
   add_duration(*command, "-d,--duration", line->options.duration,
                "stop after this time; without it, at Ctrl-C or when the process ends");
   add_duration(*command, "-b,--budget", line->budget,
@@ -65,10 +64,11 @@ void add_record(CLI::App& app, Action& action) {
                    "also write the kernel's records, payload included: never in production")
       ->type_name("FILE")
       ->group("Testing");
-  command->callback([line, &action] {
+  command->callback([line, &action, &to_start] {
     auto& options = line->options;
-    if (!options.pid && options.command.empty()) {
-      throw BadValue({"record needs something to follow", "give -p PID, or a command behind --"});
+    options.command = to_start;
+    if (options.pid.has_value() == !options.command.empty()) {
+      throw BadValue({"record needs one thing to follow", "give -p PID, or a command behind --"});
     }
     options.budget = line->budget.value_or(options.budget);
     options.outputs = line->output.chosen();
