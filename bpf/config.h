@@ -8,8 +8,6 @@
 struct gcause_settings {
 	u32 pidns_inode; /* of gcause's PID namespace; 0, if that is the initial one */
 	u32 wake_bytes; /* unread bytes at which the reader is woken early */
-	u8 sockets_by_uprobe; /* libc's calls are bracketed; else the socket tracepoints are used */
-	u8 reserved[7];
 };
 
 /* One followed process: the value of the map "targets", keyed by pid. */
@@ -51,7 +49,7 @@ enum tls_call {
 #define WRITE_CAPTURE 2048 /* a written request is known by its head */
 #define SCRATCH_SLOTS 4
 
-GCAUSE_ASSERT(sizeof(struct gcause_settings) == 16, "gcause_settings");
+GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
 GCAUSE_ASSERT(sizeof(struct target) == 8, "target");
 GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
 

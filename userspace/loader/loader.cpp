@@ -205,7 +205,6 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   impl->sockets_by_uprobe = !options.features.at("sock_length");
   skeleton.rodata->settings.pidns_inode = own_pid_namespace();
   skeleton.rodata->settings.wake_bytes = options.ring_bytes / 4;
-  skeleton.rodata->settings.sockets_by_uprobe = impl->sockets_by_uprobe;
   ::bpf_map__set_max_entries(skeleton.maps.records, options.ring_bytes);
   ::bpf_map__set_max_entries(skeleton.maps.scratches,
                              SCRATCH_SLOTS * static_cast<u32>(::libbpf_num_possible_cpus()));
@@ -323,12 +322,6 @@ LossCounters Loader::losses() const {
     counters[loss_name(where)] = sum;
   }
   return counters;
-}
-
-std::size_t Loader::attached() const {
-  std::size_t count = 0;
-  for (const auto& [pid, links] : impl_->links) count += links.size();
-  return count;
 }
 
 }  // namespace gcause

@@ -53,9 +53,6 @@ class Loader {
 
   LossCounters losses() const;
 
-  /// Probes attached in all processes.
-  std::size_t attached() const;
-
  private:
   struct Impl;
   explicit Loader(std::unique_ptr<Impl> impl);
