@@ -2,6 +2,8 @@
 #ifndef GCAUSE_CONFIG_H
 #define GCAUSE_CONFIG_H
 
+#include "python_layout.h"
+
 /* Settings and per-process knowledge that user space hands to the kernel side. */
 
 /* Read-only data: set before load, so that the verifier prunes what is not used. */
@@ -10,10 +12,18 @@ struct gcause_settings {
 	u32 wake_bytes; /* unread bytes at which the reader is woken early */
 };
 
+enum target_flags {
+	TARGET_HAS_LAYOUT = 1, /* otherwise collections are timed, and nothing is read */
+	TARGET_ENTRY_HAS_THREAD = 2, /* the collector's first argument is the PyThreadState (from 3.9 on) */
+};
+
 /* One followed process: the value of the map "targets", keyed by pid. */
 struct target {
-	u32 interpreter_offset; /* of PyThreadState.interp */
-	u32 gc_stats_offset; /* of gc.generation_stats in PyInterpreterState; 0, if not known */
+	u64 runtime; /* address of _PyRuntime in the process; 0, if not known */
+	u64 code_type; /* address of PyCode_Type; 0, if not known: then nothing is said of triggers */
+	u64 trigger_ns; /* a pause of at least this length has its trigger read */
+	u32 flags; /* enum target_flags */
+	struct python_layout layout;
 };
 
 /* A connection of a process, as io_record names it: key of the maps "streaming" and "copied". */
@@ -50,7 +60,7 @@ enum tls_call {
 #define SCRATCH_SLOTS 4
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
-GCAUSE_ASSERT(sizeof(struct target) == 8, "target");
+GCAUSE_ASSERT(sizeof(struct target) == 28 + sizeof(struct python_layout), "target");
 GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
 
 #endif

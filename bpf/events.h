@@ -24,6 +24,9 @@ enum record_kind {
 	RECORD_PROCESS_FORK = 10,
 	RECORD_PROCESS_EXEC = 11,
 	RECORD_READ_RETURNED = 12,
+	RECORD_TRIGGER = 13,
+	RECORD_WORLD_STOPPING = 14,
+	RECORD_WORLD_STARTED = 15,
 };
 
 struct record_header {
@@ -41,6 +44,10 @@ enum collection_flags {
 	COLLECTION_HAS_STATS = 1, /* generation, collected, uncollectable are known */
 	COLLECTION_IDLE = 2, /* the collector's own counters did not move: no collection */
 	COLLECTION_HAS_CPU = 4,
+	COLLECTION_HAS_INTERPRETER = 8,
+	COLLECTION_AUTOMATIC = 16, /* one of the three, or none where the reason is not known */
+	COLLECTION_MANUAL = 32,
+	COLLECTION_SHUTDOWN = 64,
 };
 
 struct collection_end_record {
@@ -50,6 +57,46 @@ struct collection_end_record {
 	s64 collected; /* objects */
 	s64 uncollectable; /* objects */
 	s32 generation; /* 0 to 2; -1, if not known */
+	u32 interpreter; /* PyInterpreterState.id, see COLLECTION_HAS_INTERPRETER */
+};
+
+/*
+ * The Python frame in which a collection was started, read when the collection was over and just before
+ * its RECORD_COLLECTION_END, on the same thread and with the same time. All of it is the target's word.
+ */
+struct trigger_record {
+	struct record_header header;
+	s64 instruction; /* bytes from the start of the code; below 0 or beyond it: not running yet */
+	s32 first_line; /* co_firstlineno */
+	u16 line_table; /* enum line_table, of what lines hold */
+	u16 reserved;
+	/* three texts follow each other; a text longer than its limit is left out: length 0 */
+	u16 file_length; /* bytes */
+	u16 function_length; /* bytes */
+	u16 lines_length; /* bytes */
+	u8 file_kind; /* bytes per character: 1, 2 or 4; 0: ASCII */
+	u8 function_kind;
+	/* u8 file[file_length], function[function_length], lines[lines_length] */
+};
+
+#define TRIGGER_TEXT 1024 /* bytes of a file's or function's name, at most */
+#define TRIGGER_LINES 16384 /* bytes of a line table, at most */
+
+/*
+ * RECORD_WORLD_STOPPING is a bare header: a thread asked all threads of its interpreter to stop.
+ * RECORD_WORLD_STARTED is its end: they may run again. Free-threaded builds only.
+ */
+enum world_flags {
+	WORLD_IN_COLLECTION = 1, /* the thread was inside of the collector */
+	WORLD_HAS_CPU = 4,
+	WORLD_HAS_INTERPRETER = 8,
+};
+
+struct world_started_record {
+	struct record_header header;
+	u64 begin_ns;
+	u64 cpu_ns; /* of the thread that had stopped the others */
+	u32 interpreter;
 	u32 reserved;
 };
 
@@ -151,6 +198,8 @@ enum loss {
 #endif
 GCAUSE_ASSERT(sizeof(struct record_header) == 24, "record_header");
 GCAUSE_ASSERT(sizeof(struct collection_end_record) == 64, "collection_end_record");
+GCAUSE_ASSERT(sizeof(struct trigger_record) == 48, "trigger_record");
+GCAUSE_ASSERT(sizeof(struct world_started_record) == 48, "world_started_record");
 GCAUSE_ASSERT(sizeof(struct io_record) == 72, "io_record");
 GCAUSE_ASSERT(sizeof(struct arrival_record) == 40, "arrival_record");
 GCAUSE_ASSERT(sizeof(struct socket_seen_record) == 56, "socket_seen_record");

@@ -40,7 +40,7 @@ static __always_inline void end(struct thread *thread, struct ids ids, u64 now, 
 	record->collected = collected;
 	record->uncollectable = uncollectable;
 	record->generation = generation;
-	record->reserved = 0;
+	record->interpreter = 0;
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
@@ -50,12 +50,12 @@ static __always_inline u64 stats_address(u32 pid, u64 thread_state)
 	struct target *target = bpf_map_lookup_elem(&targets, &pid);
 	u64 interpreter = 0;
 
-	if (!target || !target->gc_stats_offset)
+	if (!target || !(target->flags & TARGET_HAS_LAYOUT))
 		return 0;
 	if (bpf_probe_read_user(&interpreter, sizeof(interpreter),
-				(const void *)(thread_state + target->interpreter_offset)))
+				(const void *)(thread_state + target->layout.thread_interpreter)))
 		return 0;
-	return interpreter + target->gc_stats_offset;
+	return interpreter + target->layout.interpreter_gc + target->layout.gc_stats;
 }
 
 SEC("?uprobe")

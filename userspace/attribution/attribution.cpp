@@ -35,6 +35,7 @@ void Attribution::consume(const TimelineEvent& event) {
                    process(followed.pid);
                    handler_(followed);
                  },
+                 [&](const SettingsChanged& settings) { handler_(settings); },
                  [&](const PauseBegan& pause) { process(pause.pid).pause_began(pause); },
                  [&](const PauseEnded& pause) { process(pause.pid).pause_ended(pause); },
                  [&](const StreamBegan& stream) { process(stream.pid).stream_began(stream); },

@@ -98,6 +98,7 @@ struct SummaryFinding {
 };
 
 using Finding = std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding,
-                             ChunkFinding, GapFinding, Lost, SummaryFinding, RecordingEnded>;
+                             ChunkFinding, GapFinding, Lost, SummaryFinding, RecordingEnded,
+                             SettingsChanged>;
 
 }  // namespace gcause

@@ -116,6 +116,9 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
         return ProcessFork{at, header.pid, record->child};
       }
       return std::nullopt;
+    case RECORD_TRIGGER:
+    case RECORD_WORLD_STOPPING:
+    case RECORD_WORLD_STARTED:
     case RECORD_READ_RETURNED:
       break;  // feed has seen to it
     case RECORD_PROCESS_EXEC:

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The records and settings of the kernel side, with the type names that its headers expect. They
-// stand outside the namespace, because the generated skeleton names them there.
+// The records and settings of the kernel side.
 
-#include <cstdint>
-
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using s32 = std::int32_t;
-using u64 = std::uint64_t;
-using s64 = std::int64_t;
+#include "util/kernel_types.h"
 
 #include "../../bpf/events.h"
 // events.h first: config.h uses its assertion.

@@ -121,6 +121,9 @@ struct Loader::Impl {
         return {};
       case ProbeKind::tls_call:
         return {{progs.tls_enter, false}, {progs.tls_return, true}};
+      case ProbeKind::world_stop:
+      case ProbeKind::world_start:
+        return {};
       case ProbeKind::tls_free:
         return {{progs.tls_free, false}};
       case ProbeKind::read_return:
@@ -261,8 +264,12 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
 
 Result<> Loader::attach(const Target& target) {
   ::target settings = {};
+  settings.runtime = target.runtime_address;
+  settings.code_type = target.code_type_address;
+  settings.trigger_ns = 1'000'000;
   if (target.layout) {
-    settings = {target.layout->interpreter_offset, target.layout->gc_stats_offset};
+    settings.flags = TARGET_HAS_LAYOUT | TARGET_ENTRY_HAS_THREAD;
+    settings.layout = *target.layout;
   }
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {

@@ -23,6 +23,9 @@ class Writer {
     return *this;
   }
 
+  /// Whether to go on with fields that a later version added: a writer writes them all.
+  bool more() const { return true; }
+
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
 
  private:
@@ -73,6 +76,9 @@ class Reader {
     get(value);
     return *this;
   }
+
+  /// Whether fields that a later version added to the event are there.
+  bool more() const { return at_ < bytes_.size(); }
 
   /// Everything was there. Bytes left over are fields of a later version and do no harm.
   bool ok() const { return ok_; }

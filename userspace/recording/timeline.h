@@ -52,6 +52,16 @@ struct TlsLibrary {
   std::vector<std::string> functions;
 };
 
+/// How a collector is set.
+struct CollectorSettings {
+  std::optional<bool> enabled;
+  std::vector<std::int64_t> thresholds;  ///< of the three generations; empty if not known
+  std::vector<std::int64_t> counts;      ///< likewise
+  std::optional<std::int64_t> frozen;    ///< objects that gc.freeze() took out
+
+  bool operator==(const CollectorSettings&) const = default;
+};
+
 struct ProcessFollowed {
   std::uint32_t pid;
   std::uint64_t start_ticks;  ///< clock ticks since boot; with the pid it names the process
@@ -64,12 +74,35 @@ struct ProcessFollowed {
   std::uint64_t collector_address;  ///< ELF virtual address
   std::vector<TlsLibrary> tls;
   Ns seen_from;
+  std::optional<CollectorSettings> gc = {};  ///< of the main interpreter
+};
+
+/// The collector of an interpreter was set anew.
+struct SettingsChanged {
+  Ns at;
+  std::uint32_t pid;
+  std::int64_t interpreter;
+  CollectorSettings gc;
 };
 
 struct PauseBegan {
   Ns at;
   std::uint32_t pid;
   std::uint32_t tid;
+  PauseKind kind = PauseKind::gc;
+};
+
+/// The Python code in which a collection was started.
+struct Trigger {
+  std::string file;
+  std::int64_t line;
+  std::string function;
+};
+
+/// A part of a pause in which the world of a free-threaded build stood still.
+struct WorldStop {
+  Ns begin;
+  Ns end;
 };
 
 struct PauseEnded {
@@ -84,6 +117,10 @@ struct PauseEnded {
   Ns end;
   std::optional<Ns> cpu;
   std::optional<std::int64_t> collected;
+  std::optional<std::int64_t> uncollectable = {};
+  std::optional<Trigger> trigger = {};
+  /// Free-threaded builds: when the other threads were stopped. Elsewhere empty: all of it.
+  std::vector<WorldStop> world_stops = {};
 };
 
 struct StreamBegan {
@@ -144,7 +181,7 @@ struct RecordingEnded {
 
 using TimelineEvent =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
-                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded>;
+                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged>;
 
 /// Takes the timeline, one event at a time, in the order of time.
 class TimelineConsumer {

@@ -6,7 +6,7 @@
 namespace gcause {
 
 // The fields of each event, in the order of the file: the one place that knows it. New fields go to
-// the end of their event. `archive` is a Writer or a Reader. Writer takes the event by the same
+// the end of their event, behind `more`: older files do not have them. `archive` is a Writer or a Reader. Writer takes the event by the same
 // reference and only reads it.
 
 template <typename Archive>
@@ -20,20 +20,43 @@ void fields(Archive& archive, TlsLibrary& e) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, CollectorSettings& e) {
+  archive(e.enabled)(e.thresholds)(e.counts)(e.frozen);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SettingsChanged& e) {
+  archive(e.at)(e.pid)(e.interpreter)(e.gc);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Trigger& e) {
+  archive(e.file)(e.line)(e.function);
+}
+
+template <typename Archive>
+void fields(Archive& archive, WorldStop& e) {
+  archive(e.begin)(e.end);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ProcessFollowed& e) {
   archive(e.pid)(e.start_ticks)(e.exe)(e.python_version)(e.free_threaded)(e.collector_method)(
       e.collector_object)(e.collector_symbol)(e.collector_address)(e.tls)(e.seen_from);
+  if (archive.more()) archive(e.gc);
 }
 
 template <typename Archive>
 void fields(Archive& archive, PauseBegan& e) {
   archive(e.at)(e.pid)(e.tid);
+  if (archive.more()) archive(e.kind);
 }
 
 template <typename Archive>
 void fields(Archive& archive, PauseEnded& e) {
   archive(e.id)(e.pid)(e.tid)(e.interpreter)(e.kind)(e.generation)(e.reason)(e.begin)(e.end)(e.cpu)(
       e.collected);
+  if (archive.more()) archive(e.uncollectable)(e.trigger)(e.world_stops);
 }
 
 template <typename Archive>

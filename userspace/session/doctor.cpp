@@ -27,6 +27,10 @@ const char* name_of(ProbeKind kind) {
       return "tls";
     case ProbeKind::tls_free:
       return "tls end";
+    case ProbeKind::world_stop:
+      return "world stop";
+    case ProbeKind::world_start:
+      return "world start";
     case ProbeKind::read_return:
       return "read return";
     case ProbeKind::libc_call:

@@ -60,7 +60,8 @@ ProcessFollowed describe(const Target& target, Ns seen_from) {
           target.collector_symbol,
           target.collector_address,
           target.tls,
-          seen_from};
+          seen_from,
+          std::nullopt};
 }
 
 /// One recording, from the attach to the last finding.

@@ -151,6 +151,44 @@ void put_line(std::string& out, const SessionStarted& session) {
       });
 }
 
+void put_three(std::string& out, const std::vector<std::int64_t>& values) {
+  if (values.empty()) return put(out, nullptr);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    out += i == 0 ? '[' : ',';
+    put(out, values[i]);
+  }
+  out += ']';
+}
+
+void put_settings(Object& object, const CollectorSettings& settings) {
+  object.field("enabled", settings.enabled)
+      .nested("thresholds", [&](std::string& into) { put_three(into, settings.thresholds); })
+      .nested("counts", [&](std::string& into) { put_three(into, settings.counts); })
+      .field("frozen", settings.frozen);
+}
+
+void put_gc(std::string& out, const std::optional<CollectorSettings>& settings) {
+  if (!settings) return put(out, nullptr);
+  Object object(out);
+  put_settings(object, *settings);
+}
+
+void put_trigger(std::string& out, const std::optional<Trigger>& trigger) {
+  if (!trigger) return put(out, nullptr);
+  Object(out)
+      .field("file", trigger->file)
+      .field("line", trigger->line)
+      .field("function", trigger->function);
+}
+
+void put_line(std::string& out, const SettingsChanged& change) {
+  Object object(out, "settings");
+  object.field("pid", change.pid)
+      .field("interpreter", change.interpreter)
+      .field("at_ns", change.at);
+  put_settings(object, change.gc);
+}
+
 void put_line(std::string& out, const ProcessFollowed& process) {
   Object(out, "process")
       .field("pid", process.pid)
@@ -170,7 +208,7 @@ void put_line(std::string& out, const ProcessFollowed& process) {
                     .field("symbol", known(process.collector_symbol))
                     .field("address", process.collector_address);
               })
-      .field("gc", nullptr)
+      .nested("gc", [&](std::string& into) { put_gc(into, process.gc); })
       .list("tls", process.tls,
             [](std::string& into, const TlsLibrary& library) {
               Object(into)
@@ -199,7 +237,11 @@ void put_line(std::string& out, const PauseFinding& finding) {
       .field("duration_ns", pause.end - pause.begin)
       .field("cpu_ns", pause.cpu)
       .field("collected", pause.collected)
-      .field("trigger", nullptr);
+      .field("uncollectable", pause.uncollectable)
+      .nested("trigger", [&](std::string& into) { put_trigger(into, pause.trigger); })
+      .list("world_stops", pause.world_stops, [](std::string& into, const WorldStop& stop) {
+        Object(into).field("begin_ns", stop.begin).field("end_ns", stop.end);
+      });
 }
 
 void put_line(std::string& out, const StreamFinding& stream) {

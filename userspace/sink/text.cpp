@@ -41,6 +41,8 @@ Result<> TextSink::finish() {
 
 void TextSink::add(const SessionStarted& session) { report_.session = session; }
 
+void TextSink::add(const SettingsChanged&) {}
+
 void TextSink::add(const ProcessFollowed& process) {
   saw(process.seen_from);
   const auto known = current_.find(process.pid);

@@ -32,6 +32,7 @@ class TextSink : public Sink {
  private:
   void add(const SessionStarted& session);
   void add(const ProcessFollowed& process);
+  void add(const SettingsChanged& change);
   void add(const PauseFinding& finding);
   void add(const StreamFinding& stream);
   void add(const ChunkFinding& chunk);

@@ -10,8 +10,6 @@
 namespace gcause {
 namespace {
 
-constexpr std::uint32_t kMinor = 0xffff0000;
-
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole
 }
@@ -52,20 +50,6 @@ std::optional<bool> debug_offsets_free_threaded(const ElfFile& elf) {
   return *flag == 1;
 }
 
-struct LayoutRow {
-  std::uint32_t minor;  ///< PY_VERSION_HEX without patch level
-  CollectorLayout layout;
-};
-
-// In every version PyThreadState.interp is at 16 and gc.generation_stats at 128 in the gc state.
-constexpr std::array kLayouts = {
-    LayoutRow{0x03090000, {16, 616 + 128}},   // offsetof(PyInterpreterState, gc) of 3.9
-    LayoutRow{0x030a0000, {16, 616 + 128}},   // 3.10
-    LayoutRow{0x030b0000, {16, 648 + 128}},   // 3.11
-    LayoutRow{0x030c0000, {16, 112 + 128}},   // 3.12
-    LayoutRow{0x030d0000, {16, 7400 + 128}},  // 3.13, with and without the GIL
-};
-
 /// The name without the suffixes that compilers give to clones and local copies.
 std::string_view without_clone_suffix(std::string_view name) {
   for (const auto suffix : {".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."}) {
@@ -103,13 +87,6 @@ PythonBuild python_build(const ElfFile& elf, std::string_view path) {
     build.free_threaded = debug_offsets_free_threaded(elf);
   }
   return build;
-}
-
-std::optional<CollectorLayout> collector_layout(const PythonBuild& build) {
-  for (const auto& row : kLayouts) {
-    if (build.hex && (*build.hex & kMinor) == row.minor) return row.layout;
-  }
-  return std::nullopt;
 }
 
 std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build) {

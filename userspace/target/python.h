@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "target/elf_file.h"
+#include "target/layout.h"
 #include "target/target.h"
 #include "util/result.h"
 
@@ -17,18 +18,9 @@ namespace gcause {
 enum class RuntimeKind : std::uint8_t { none, cpython, other };
 RuntimeKind runtime_of(const ElfFile& elf, std::string_view path);
 
-struct PythonBuild {
-  std::optional<std::uint32_t> hex;  ///< PY_VERSION_HEX
-  std::optional<std::string> version;
-  std::optional<bool> free_threaded;
-};
-
 /// The version: from Py_Version (3.11 on), else from the file's name; `free_threaded` from
 /// _Py_DebugOffsets (3.13 on).
 PythonBuild python_build(const ElfFile& elf, std::string_view path);
-
-/// The layout of the collector's counters, or nothing where no row of the table holds.
-std::optional<CollectorLayout> collector_layout(const PythonBuild& build);
 
 /// The functions that bracket a collection: the collector itself and every clone that the compiler
 /// made of it. Empty where the symbol table was stripped.

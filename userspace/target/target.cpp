@@ -141,7 +141,9 @@ Result<Ok> find_collector(const Object& object, Target& target) {
   target.python_hex = build.hex;
   target.python_version = build.version;
   target.free_threaded = build.free_threaded;
-  target.layout = collector_layout(build);
+  std::string why;
+  target.layout = layout_of(object.elf, build, why);
+  if (!target.layout) target.notes.push_back(why);
   target.collector_object = object.path;
   const auto functions = collector_functions(object.elf, build);
   const bool usdt =

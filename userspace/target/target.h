@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "recording/timeline.h"
+#include "target/layout.h"
 #include "target/procfs.h"
 #include "target/prologue.h"
 #include "util/result.h"
@@ -22,6 +23,8 @@ enum class ProbeKind : std::uint8_t {
   tls_free,        ///< entry
   libc_call,       ///< entry and return of a libc call that moves bytes: the fallback for sockets
   read_return,     ///< return of a libc call that reads a socket
+  world_stop,      ///< entry of the function that stops the world of a free-threaded build
+  world_start,     ///< entry of the one that lets it go on
 };
 
 /// Which signature a probed function has; the loader turns it into the attach cookie.
@@ -47,12 +50,16 @@ struct ProbeSite {
   std::string symbol;
   ProbePoint point;           ///< address 0 for USDT: libbpf finds its sites
   std::uint64_t file_offset;  ///< of the probed instruction
+  /// File offsets of every instruction that leaves the function. Where it is not empty, the end is
+  /// taken there and not by a return probe, which a seccomp filter may not survive.
+  std::vector<std::uint64_t> exits = {};
 };
 
-/// Where the collector keeps its counters, by CPython version; offsets in bytes.
-struct CollectorLayout {
-  std::uint32_t interpreter_offset;  ///< of PyThreadState.interp
-  std::uint32_t gc_stats_offset;     ///< of gc.generation_stats in PyInterpreterState
+/// One way to the collector that was tried, for the doctor.
+struct CollectorWay {
+  CollectorMethod method;
+  bool found;
+  std::string result;  ///< what was found, or why nothing was
 };
 
 /// One process, described: what it is and where its probes go. Nothing has been attached yet.
@@ -64,8 +71,11 @@ struct Target {
   std::optional<std::uint32_t> python_hex;  ///< PY_VERSION_HEX; only major and minor may be set
   std::optional<std::string> python_version;
   std::optional<bool> free_threaded;
-  std::optional<CollectorLayout> layout;
+  std::uint64_t runtime_address = 0;    ///< of _PyRuntime in the process; 0 if not known
+  std::uint64_t code_type_address = 0;  ///< of PyCode_Type in the process; 0 if not known
+  std::optional<python_layout> layout;
   CollectorMethod collector_method;
+  std::vector<CollectorWay> collector_ways;  ///< every way that was tried, in order
   std::string collector_object;
   std::string collector_symbol;
   std::uint64_t collector_address;
