@@ -6,8 +6,9 @@ waits for another line, after which it may tell what it saw and ends.
 """
 import json
 import subprocess
+import threading
 
-LIMIT = 60  # seconds in which anything that is waited for has to happen
+LIMIT = 120  # seconds after which a target and its gcause count as hung, and are killed
 
 
 class Broken(Exception):
@@ -17,22 +18,37 @@ class Broken(Exception):
 class Followed:
     """One target, from its start to its end. Use it as a context: nothing of it outlives that."""
 
-    def __init__(self, launch, program, *arguments):
+    def __init__(self, launch, program, *arguments, limit=LIMIT):
         self.gcause = None
         self.output = None
         self.target = subprocess.Popen(launch.command(program, *arguments), env=launch.environment, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self.target.pid
-        self.expect("ready")
+        self.watchdog = threading.Timer(limit, self.kill)
+        self.watchdog.start()
+        try:
+            self.expect("ready")
+        except Broken:
+            self.kill()
+            raise
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.kill()
         for process in (self.gcause, self.target):
-            if process and process.poll() is None:
+            if process:
+                process.wait()
+                for pipe in (process.stdout, process.stderr):
+                    if pipe:
+                        pipe.close()
+
+    def kill(self):
+        self.watchdog.cancel()
+        for process in (self.gcause, self.target):
+            if process:
                 process.kill()
-                process.communicate()
 
     def expect(self, word):
         line = self.target.stdout.readline()
@@ -42,8 +58,11 @@ class Followed:
             raise Broken("the target said %r instead of %s: %s" % (line, word, " ".join(err.split())[-300:]))
 
     def tell(self, word):
-        self.target.stdin.write(word + "\n")
-        self.target.stdin.flush()
+        try:
+            self.target.stdin.write(word + "\n")
+            self.target.stdin.flush()
+        except BrokenPipeError:
+            raise Broken("the target is gone: exit code %s" % self.target.wait()) from None
 
     def record(self, gcause, output, *options):
         """Starts gcause; returns once its probes are active."""
@@ -69,7 +88,7 @@ class Followed:
 
     def end_target(self):
         """Tells the target to end; returns what was left of its output, and its standard error."""
-        out, err = self.target.communicate("end\n", timeout=LIMIT)
+        out, err = self.target.communicate("end\n")
         if self.target.returncode:
             raise Broken("the target ended with %s" % self.target.returncode)
         return out, err

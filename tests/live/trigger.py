@@ -69,7 +69,8 @@ def check_lines(gcause, interpreter, row):
 def stressed(folder, interpreter, count, gcause=None):
     """The target's output, and the time that it took; recorded where gcause is given."""
     launch = forms.Launch(interpreter, "as-is", folder)
-    with followed.Followed(launch, "trigger_target.py", "--stress", str(count)) as run:
+    limit = followed.LIMIT + count / 1000  # a millisecond for each is ample
+    with followed.Followed(launch, "trigger_target.py", "--stress", str(count), limit=limit) as run:
         if gcause:
             run.record(gcause, os.path.join(folder, "stress.gcause"), "--trigger", "0us")
         start = time.monotonic()
