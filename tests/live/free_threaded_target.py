@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 
-WORKERS = 3
+WORKERS = 1
 MANUAL = 50
-AUTOMATIC = 200
+AUTOMATIC = 100
 CALLS = 200  # of sys._current_frames()
 
 now = time.monotonic_ns
