@@ -183,7 +183,7 @@ def stress(count):
 
 def main():
     count = int(sys.argv[2]) if sys.argv[1:2] == ["--stress"] else 0
-    kept = [[] for _ in range(0 if count else HEAP)]  # noqa: F841, it makes collections long
+    kept = [[] for _ in range(0 if count else HEAP)]  # makes collections long
     gc.disable()
     print("ready", flush=True)
     sys.stdin.readline()
