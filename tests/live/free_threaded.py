@@ -42,8 +42,8 @@ def judge_collections(judge, truth, pauses):
     for number, (true, pause) in enumerate(zip(truth, pauses)):
         true["reason"] = "manual" if true["manual"] else "automatic"
         for field in ("generation", "collected", "uncollectable", "reason", "tid"):
-            judge.expect(true[field] == pause[field], "collection %d: %s %s seen as %s", number, field, true[field],
-                         pause[field])
+            judge.expect(true[field] == pause[field], "collection %d: %s %s seen as %s", number, field,
+                         true[field], pause[field])
         judge.expect(encloses(pause, true), "collection %d is seen at another time: %s, %s", number, true, pause)
 
 
@@ -90,8 +90,8 @@ def check(gcause, interpreter, form):
                 sum(len(pause["world_stops"]) for pause in followed.pauses(seen)), len(calls), len(stops))
         except followed.Broken as fault:
             judge.faults.append(str(fault))
-    print("%-4s %-13s %-8s %-8s %s" % ("FAIL" if judge.faults else "ok", interpreter.name, interpreter.version, form,
-                                       said))
+    print("%-4s %-13s %-8s %-8s %s" % ("FAIL" if judge.faults else "ok", interpreter.name, interpreter.version,
+                                       form, said))
     for fault in judge.faults[:5]:
         print("       " + fault)
     sys.stdout.flush()

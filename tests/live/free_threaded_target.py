@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target of free_threaded.py, for CPython 3.13 without the interpreter lock: several threads, whose world stops.
+"""The target of free_threaded.py, for CPython 3.13 without the interpreter lock: threads whose world stops.
 
 At a line on standard input it collects, by hand and automatically, in threads that go on meanwhile, and then calls
 sys._current_frames(), which stops the world, too. At the next line it writes JSON lines of what it saw, and ends.

@@ -114,8 +114,8 @@ class Row:
     def show(self, ok, seconds):
         print("%-4s %-13s %-8s %-16s %-9s %4d collections%-9s %3d durations off, one by %7.1f us  %4.1f s%s"
               % ("ok" if ok else "FAIL", self.interpreter.name, self.interpreter.version, self.form, self.method,
-                 self.count, " and %d" % self.at_exit if self.at_exit else "", len(self.late), self.worst / 1e3, seconds,
-                 "  try %d" % self.attempts if self.attempts > 1 else ""))
+                 self.count, " and %d" % self.at_exit if self.at_exit else "", len(self.late), self.worst / 1e3,
+                 seconds, "  try %d" % self.attempts if self.attempts > 1 else ""))
         faults = self.faults + (self.late if self.too_late() else [])
         for fault in faults[:3]:
             print("       " + fault)
@@ -127,7 +127,7 @@ class Row:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--gcause", required=True)
-    parser.add_argument("--interpreter", action="append", help="name as scripts/interpreters lists it; repeatable")
+    parser.add_argument("--interpreter", action="append", help="a name of scripts/interpreters; repeatable")
     parser.add_argument("--form", action="append", choices=[*forms.FORMS, EXIT], help="repeatable")
     args = parser.parse_args()
     results = []

@@ -120,7 +120,7 @@ def one_per_minor(interpreters):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--gcause", required=True)
-    parser.add_argument("--interpreter", action="append", help="name as scripts/interpreters lists it; repeatable")
+    parser.add_argument("--interpreter", action="append", help="a name of scripts/interpreters; repeatable")
     parser.add_argument("--stress", type=int, metavar="COUNT", help="so many collections, on each minor version")
     args = parser.parse_args()
     interpreters = forms.chosen(args.interpreter)
