@@ -151,7 +151,7 @@ Result<> Recorder::begin() {
                                options_.budget, kernel_release(), features_};
   tee_.consume(session);
   if (raw_) raw_->consume(session);
-  auto loader = Loader::make({features_, options_.ring_bytes});
+  auto loader = Loader::make({features_, options_.ring_bytes, options_.trigger});
   if (!loader) return loader.error();
   loader_ = *std::move(loader);
   followed_ = std::make_unique<FollowedProcesses>(

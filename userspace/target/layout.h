@@ -6,9 +6,12 @@
 #include <string>
 
 #include "target/elf_file.h"
-#include "util/kernel_types.h"
 
+// The layout expects the types in front of it.
+// clang-format off
+#include "util/kernel_types.h"
 #include "../../bpf/python_layout.h"
+// clang-format on
 
 namespace gcause {
 
