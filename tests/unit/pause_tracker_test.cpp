@@ -28,7 +28,7 @@ TEST_CASE("a collection carries all that is known of it") {
   Timeline timeline;
   PauseTracker tracker(timeline);
   tracker.begin({10, 1, 2});
-  tracker.trigger({20, 1, 2, "app.py", 7, "work"});
+  tracker.trigger({20, 1, 2, "app.py", 7, "work", true});
   auto end = collection_end(10, 20, 2);
   end.generation = 2;
   end.collected = 5;
@@ -50,13 +50,14 @@ TEST_CASE("a collection carries all that is known of it") {
 TEST_CASE("a trigger belongs to one collection of its thread") {
   Timeline timeline;
   PauseTracker tracker(timeline);
-  tracker.trigger({5, 1, 2, "app.py", 7, "work"});  // of a collection whose begin was not seen
+  tracker.trigger({5, 1, 2, "app.py", 7, "work", true});  // of a collection whose begin was not seen
   tracker.begin({10, 1, 2});
   tracker.begin({11, 1, 3});
-  tracker.trigger({20, 1, 2, "app.py", 8, "work"});
+  tracker.trigger({20, 1, 2, "app.py", 8, "work", true});
   tracker.end(collection_end(10, 20, 2));
   tracker.end(collection_end(11, 21, 3));
   tracker.begin({30, 1, 2});
+  tracker.trigger({40, 1, 2, "app.py", 0, "work", false});
   tracker.end(collection_end(30, 40, 2));
   CHECK(timeline.ended(2).trigger->line == 8);
   CHECK_FALSE(timeline.ended(3).trigger);

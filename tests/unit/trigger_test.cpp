@@ -68,19 +68,26 @@ TEST_CASE("names of wider characters come out in UTF-8") {
   CHECK(seen->file == "caf\xc3\xa9.py");
 }
 
-TEST_CASE("nothing is said where a part is missing or the line is not sure") {
+bool is_sure(const Parts& parts) {
+  const auto seen = decode_trigger(record_of(parts));
+  REQUIRE(seen);  // it is no malformed record
+  return seen->sure;
+}
+
+TEST_CASE("a trigger is not sure where a part is missing or no line is known") {
   Parts parts;
+  CHECK(is_sure(parts));
   parts.file.clear();
-  CHECK_FALSE(decode_trigger(record_of(parts)));
+  CHECK_FALSE(is_sure(parts));
   parts = {};
   parts.function.clear();
-  CHECK_FALSE(decode_trigger(record_of(parts)));
+  CHECK_FALSE(is_sure(parts));
   parts = {};
   parts.lines.clear();
-  CHECK_FALSE(decode_trigger(record_of(parts)));
+  CHECK_FALSE(is_sure(parts));
   parts = {};
   parts.instruction = 8;  // behind the table's end
-  CHECK_FALSE(decode_trigger(record_of(parts)));
+  CHECK_FALSE(is_sure(parts));
 }
 
 TEST_CASE("a record that is shorter than its parts is malformed") {

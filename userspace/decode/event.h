@@ -104,6 +104,7 @@ struct TriggerSeen {
   std::string file;
   std::int64_t line;
   std::string function;
+  bool sure;  ///< otherwise one of the three could not be made out
 };
 
 /// A thread of a free-threaded build asks all others of its interpreter to stop.

@@ -66,8 +66,8 @@ std::optional<TriggerSeen> decode_trigger(std::span<const std::byte> bytes) {
   seen.function = text_of(take(record.function_length), record.function_kind);
   const auto line = line_of(static_cast<line_table>(record.line_table), record.first_line,
                             record.instruction, take(record.lines_length));
-  if (seen.file.empty() || seen.function.empty() || !line || *line < 1) return std::nullopt;
-  seen.line = *line;
+  seen.line = line.value_or(0);
+  seen.sure = !seen.file.empty() && !seen.function.empty() && seen.line > 0;
   return seen;
 }
 

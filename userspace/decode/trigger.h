@@ -8,8 +8,8 @@
 
 namespace gcause {
 
-/// Reads a RECORD_TRIGGER, whole and at least a header long. Nothing where it is malformed, or
-/// where the file, the function or the line is not sure: all of it comes from the target's memory.
+/// Reads a RECORD_TRIGGER, whole and at least a header long; nothing where it is malformed. What it
+/// says comes from the target's memory, so the file, the function or the line may not be sure.
 std::optional<TriggerSeen> decode_trigger(std::span<const std::byte> record);
 
 }  // namespace gcause

@@ -60,7 +60,7 @@ void PauseTracker::end(const CollectionEnd& event) {
 
 void PauseTracker::trigger(const TriggerSeen& event) {
   const auto open = open_.find({event.pid, event.tid});
-  if (open == open_.end()) return;
+  if (open == open_.end() || !event.sure) return;
   open->second.trigger = Trigger{event.file, event.line, event.function};
 }
 
