@@ -135,6 +135,35 @@ std::vector<std::uint8_t> ElfFile::bytes_at(std::uint64_t address, std::size_t c
   return bytes;
 }
 
+std::optional<ElfSection> ElfFile::section(std::string_view name) const {
+  std::size_t names = 0;
+  if (::elf_getshdrstrndx(elf_.get(), &names) != 0) return std::nullopt;
+  Elf_Scn* section = nullptr;
+  while ((section = ::elf_nextscn(elf_.get(), section)) != nullptr) {
+    GElf_Shdr header;
+    if (!::gelf_getshdr(section, &header) || !(header.sh_flags & SHF_ALLOC)) continue;
+    const char* found = ::elf_strptr(elf_.get(), names, header.sh_name);
+    if (found && name == found) return ElfSection{header.sh_addr, header.sh_size};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ElfFile::soname() const {
+  Elf_Scn* section = nullptr;
+  while ((section = ::elf_nextscn(elf_.get(), section)) != nullptr) {
+    GElf_Shdr header;
+    if (!::gelf_getshdr(section, &header) || header.sh_type != SHT_DYNAMIC) continue;
+    Elf_Data* data = ::elf_getdata(section, nullptr);
+    GElf_Dyn entry;
+    for (int i = 0; data && ::gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; ++i) {
+      if (entry.d_tag != DT_SONAME) continue;
+      const char* name = ::elf_strptr(elf_.get(), header.sh_link, entry.d_un.d_val);
+      return name ? std::optional<std::string>(name) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
 unsigned ElfFile::machine() const {
   GElf_Ehdr header;
   return ::gelf_getehdr(elf_.get(), &header) ? header.e_machine : 0;

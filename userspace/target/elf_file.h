@@ -24,6 +24,11 @@ struct ElfSymbol {
   bool function;
 };
 
+struct ElfSection {
+  std::uint64_t address;  ///< ELF virtual address
+  std::uint64_t size;     ///< bytes
+};
+
 /// An ELF file, read by elfutils. The file belongs to the target: nothing in it is trusted.
 class ElfFile {
  public:
@@ -44,6 +49,12 @@ class ElfFile {
 
   /// Up to `count` bytes of the file's image at a virtual address; fewer at the segment's end.
   std::vector<std::uint8_t> bytes_at(std::uint64_t address, std::size_t count) const;
+
+  /// The first loaded section of this name, whose contents bytes_at() gives.
+  std::optional<ElfSection> section(std::string_view name) const;
+
+  /// DT_SONAME; nothing in an executable.
+  std::optional<std::string> soname() const;
 
   /// EM_X86_64, EM_AARCH64, ...
   unsigned machine() const;
