@@ -21,6 +21,7 @@ static __always_inline void begin(struct thread *thread, u64 hint)
 
 	thread->gc_state = 0;
 	thread->gc_reason = 0;
+	thread->gc_world_stops = 0;
 	if (target && target->flags & TARGET_HAS_LAYOUT) {
 		u64 state;
 
@@ -58,6 +59,12 @@ static __always_inline void compare_counters(struct thread *thread, struct targe
 		record->collected = after[i].collected - before->collected;
 		record->uncollectable = after[i].uncollectable - before->uncollectable;
 	}
+	/*
+	 * Without the lock another thread's collection may end just here and move the counters; a
+	 * collection of this thread has stopped the world.
+	 */
+	if (target->flags & TARGET_WORLD_PROBED && !thread->gc_world_stops)
+		record->header.flags |= COLLECTION_IDLE;
 	/* The runtime's end collects the oldest generation. */
 	if (record->generation == 2 &&
 	    read_word(target->runtime + target->layout.runtime_finalizing)) {
@@ -188,6 +195,7 @@ int world_stop(struct pt_regs *ctx)
 	thread = this_thread();
 	if (!thread || thread->world_begin_ns)
 		return 0;
+	thread->gc_world_stops++;
 	now = bpf_ktime_get_ns();
 	thread->world_begin_ns = now;
 	thread->world_begin_cpu = cpu_time(now);

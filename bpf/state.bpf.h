@@ -37,6 +37,8 @@ struct thread {
 	struct gc_counters gc_before[3];
 	u32 gc_reason; /* enum collection_flags */
 	s32 gc_generation; /* as USDT names it */
+	u32 gc_world_stops; /* in this collection */
+	u32 reserved;
 	/* a stopped world */
 	u64 world_begin_ns; /* 0: none */
 	u64 world_begin_cpu;

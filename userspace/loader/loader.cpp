@@ -276,6 +276,9 @@ Result<> Loader::attach(const Target& target) {
     settings.flags = TARGET_HAS_LAYOUT;
     settings.layout = *target.layout;
   }
+  for (const auto& site : target.sites) {
+    if (site.kind == ProbeKind::world_stop) settings.flags |= TARGET_WORLD_PROBED;
+  }
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {
     return Error{
