@@ -79,8 +79,7 @@ int BPF_UPROBE(collector_enter, u64 thread_state)
 	return 0;
 }
 
-SEC("?uretprobe")
-int BPF_URETPROBE(collector_return)
+static __always_inline int collector_ended(void)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -109,6 +108,19 @@ int BPF_URETPROBE(collector_return)
 	}
 	end(thread, current_ids(), now, flags, generation, collected, uncollectable);
 	return 0;
+}
+
+SEC("?uretprobe")
+int BPF_URETPROBE(collector_return)
+{
+	return collector_ended();
+}
+
+/* At an instruction that leaves the function, where a return probe might kill the process. */
+SEC("?uprobe")
+int collector_exit(struct pt_regs *ctx)
+{
+	return collector_ended();
 }
 
 SEC("?usdt")

@@ -48,6 +48,17 @@ Result<std::vector<std::string>> stat_fields(const std::string& path) {
   return fields;
 }
 
+/// "Name:\tvalue" of a status file: the value.
+std::optional<std::string> field_of(const std::string& path, std::string_view name) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ':') continue;
+    const auto value = line.find_first_not_of(" \t", name.size() + 1);
+    return value == std::string::npos ? std::string() : line.substr(value);
+  }
+  return std::nullopt;
+}
+
 bool parse_hex(const std::string& text, std::uint64_t& value) {
   return std::from_chars(text.data(), text.data() + text.size(), value, 16).ec == std::errc();
 }
@@ -220,13 +231,8 @@ bool Procfs::filtered_by_seccomp(std::uint32_t pid) const {
   const std::unique_ptr<DIR, Closer> folder(::opendir(tasks.c_str()));
   for (const dirent* entry; folder && (entry = ::readdir(folder.get())) != nullptr;) {
     if (entry->d_name[0] == '.') continue;
-    std::ifstream in(tasks + "/" + entry->d_name + "/status");
-    for (std::string line; std::getline(in, line);) {
-      if (line.starts_with("Seccomp:")) {
-        if (std::strtoul(line.c_str() + 8, nullptr, 10) != 0) return true;
-        break;
-      }
-    }
+    const auto mode = field_of(tasks + "/" + entry->d_name + "/status", "Seccomp");
+    if (mode && *mode != "0") return true;
   }
   return false;
 }
@@ -240,13 +246,18 @@ std::vector<std::uint32_t> Procfs::children(std::uint32_t pid) const {
 }
 
 std::uint32_t Procfs::process_of(std::uint32_t id) const {
-  std::ifstream in(of(id) + "/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("Tgid:")) {
-      return static_cast<std::uint32_t>(std::strtoul(line.c_str() + 5, nullptr, 10));
-    }
-  }
-  return id;
+  const auto process = status_field(id, "Tgid");
+  return process ? static_cast<std::uint32_t>(std::strtoul(process->c_str(), nullptr, 10)) : id;
+}
+
+std::optional<std::string> Procfs::status_field(std::uint32_t pid, std::string_view name) const {
+  return field_of(of(pid) + "/status", name);
+}
+
+std::string Procfs::name_space(std::uint32_t pid, const std::string& kind) const {
+  char target[128];
+  const auto length = ::readlink((of(pid) + "/ns/" + kind).c_str(), target, sizeof target);
+  return std::string(target, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
 }  // namespace gcause

@@ -50,6 +50,12 @@ class Procfs {
   ///    of their own: if what the process has mapped of it is what stands in the file.
   Result<std::string> open_path(std::uint32_t pid, const Mapping& mapping) const;
 
+  /// The value of a field of /proc/PID/status, such as "NSpid".
+  std::optional<std::string> status_field(std::uint32_t pid, std::string_view name) const;
+
+  /// A namespace of the process, such as "pid:[4026531836]" for "pid"; empty if that is not told.
+  std::string name_space(std::uint32_t pid, const std::string& kind) const;
+
   /// Whether any thread of the process runs under a seccomp filter or in strict mode.
   bool filtered_by_seccomp(std::uint32_t pid) const;
 

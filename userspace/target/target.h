@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "recording/timeline.h"
+#include "target/code_range.h"
 #include "target/layout.h"
 #include "target/procfs.h"
 #include "target/prologue.h"
@@ -53,6 +54,8 @@ struct ProbeSite {
   /// File offsets of every instruction that leaves the function. Where it is not empty, the end is
   /// taken there and not by a return probe, which a seccomp filter may not survive.
   std::vector<std::uint64_t> exits = {};
+  /// Where the function's code lies, first the part that it is entered at; only of collectors.
+  std::vector<CodeRange> ranges = {};
 };
 
 /// One way to the collector that was tried, for the doctor.
@@ -67,6 +70,7 @@ struct Target {
   std::uint32_t pid;
   std::uint64_t start_ticks;
   std::string exe;
+  bool filtered_by_seccomp = false;  ///< any of its threads: a return probe may kill it
   std::string python_object;
   std::optional<std::uint32_t> python_hex;  ///< PY_VERSION_HEX; only major and minor may be set
   std::optional<std::string> python_version;
