@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "target/procfs.h"
@@ -51,21 +52,30 @@ constexpr const char* kProbes = "/sys/bus/event_source/devices/uprobe/";
   ::_exit(0);
 }
 
-/// Where the function stands in our own file; 0 if that cannot be told.
-std::uint64_t offset_of_function() {
+struct Place {
+  std::string path;
+  std::uint64_t offset;
+};
+
+/// Where the function stands in our own file. That is not /proc/self/exe where the dynamic linker
+/// was called to run this program.
+std::optional<Place> place_of_function() {
   const auto address = reinterpret_cast<std::uint64_t>(&probed_function);
-  const auto mappings = Procfs().executable_mappings(static_cast<std::uint32_t>(::getpid()));
-  if (!mappings) return 0;
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  const Procfs procfs;
+  const auto mappings = procfs.executable_mappings(self);
+  if (!mappings) return std::nullopt;
   for (const auto& mapping : *mappings) {
-    if (address >= mapping.begin && address < mapping.end) {
-      return address - mapping.begin + mapping.offset;
-    }
+    if (address < mapping.begin || address >= mapping.end) continue;
+    const auto path = procfs.open_path(self, mapping);
+    if (!path) return std::nullopt;
+    return Place{*path, address - mapping.begin + mapping.offset};
   }
-  return 0;
+  return std::nullopt;
 }
 
 /// A return probe in one process, without a program; it is gone when the descriptor is.
-Fd open_return_probe(pid_t pid, std::uint64_t offset) {
+Fd open_return_probe(pid_t pid, const Place& place) {
   std::uint32_t type = 0;
   unsigned bit = 0;
   std::ifstream(std::string(kProbes) + "type") >> type;
@@ -78,8 +88,8 @@ Fd open_return_probe(pid_t pid, std::uint64_t offset) {
   attributes.type = type;
   attributes.size = sizeof attributes;
   attributes.config = 1ULL << bit;
-  attributes.config1 = reinterpret_cast<std::uint64_t>("/proc/self/exe");
-  attributes.config2 = offset;
+  attributes.config1 = reinterpret_cast<std::uint64_t>(place.path.c_str());
+  attributes.config2 = place.offset;
   return Fd(static_cast<int>(
       ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
 }
@@ -93,8 +103,8 @@ Error cannot(const std::string& why) {
 }  // namespace
 
 Result<bool> return_probes_survive_seccomp() {
-  const auto offset = offset_of_function();
-  if (offset == 0) return cannot("this program does not find itself in /proc/self/maps");
+  const auto place = place_of_function();
+  if (!place) return cannot("this program does not find itself in /proc/self/maps");
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot(std::strerror(errno));
   const Fd reading(ends[0]);
@@ -105,7 +115,7 @@ Result<bool> return_probes_survive_seccomp() {
     ::close(writing.get());
     call_under_filter(reading.get());
   }
-  const Fd probe = open_return_probe(child, offset);
+  const Fd probe = open_return_probe(child, *place);
   const int error = errno;
   if (probe) (void)!::write(writing.get(), "g", 1);
   writing = Fd();

@@ -232,6 +232,14 @@ Result<> fill_exits(const ElfFile& elf, ProbeSite& site) {
   return Ok{};
 }
 
+Error no_safe_end(const Target& target, const Error& error) {
+  return Error{"process " + std::to_string(target.pid) +
+                   " runs under a seccomp filter, which may kill it at a return probe on this "
+                   "kernel, and " +
+                   error.what,
+               error.cure};
+}
+
 }  // namespace
 
 std::vector<CodeRange> ranges_of_function(const ElfFile& elf, std::uint64_t address) {
@@ -275,10 +283,10 @@ Result<std::vector<std::uint64_t>> function_exits(const ElfFile& elf,
 Result<> take_ends_at_exits(Target& target, std::vector<ProbeSite>& sites) {
   std::map<std::string, std::optional<ElfFile>> files;
   std::vector<ProbeSite> kept;
-  for (auto& site : sites) {
+  for (const auto& site : sites) {
     if (needs_return_probe(site.kind)) continue;
     if (!has_bracket(site.kind)) {
-      kept.push_back(std::move(site));
+      kept.push_back(site);
       continue;
     }
     auto& file = files[site.open_path];
@@ -287,22 +295,19 @@ Result<> take_ends_at_exits(Target& target, std::vector<ProbeSite>& sites) {
       if (!opened) return opened.error();
       file.emplace(*std::move(opened));
     }
-    auto filled = fill_exits(*file, site);
-    if (filled) {
-      kept.push_back(std::move(site));
-      continue;
+    // What the exported TLS functions share ends in a jump to the method's function.
+    for (auto& exported : exported_sites(*file, site)) {
+      auto filled = fill_exits(*file, exported);
+      if (filled) {
+        kept.push_back(std::move(exported));
+      } else if (site.kind == ProbeKind::collector) {
+        return no_safe_end(target, filled.error());
+      } else {
+        target.notes.push_back(filled.error().what +
+                               "; streams that it handles are not seen, as a return probe might "
+                               "kill the process, which runs under a seccomp filter");
+      }
     }
-    const auto& error = filled.error();
-    if (site.kind == ProbeKind::collector) {
-      return Error{"process " + std::to_string(target.pid) +
-                       " runs under a seccomp filter, which may kill it at a return probe on this "
-                       "kernel, and " +
-                       error.what,
-                   error.cure};
-    }
-    target.notes.push_back(error.what +
-                           "; streams read by it are not seen, as a return probe might "
-                           "kill the process, which runs under a seccomp filter");
   }
   sites = std::move(kept);
   return Ok{};

@@ -56,12 +56,17 @@ struct Object {
   ElfFile elf;
 };
 
+/// Puts the site's probe into the function at `address`.
+void place(ProbeSite& site, const ElfFile& elf, std::uint64_t address) {
+  site.point = choose_probe_point(elf.machine(), address, elf.bytes_at(address, kPrologueBytes));
+  site.file_offset = elf.file_offset(site.point.address).value_or(0);
+}
+
 ProbeSite make_site(const Object& object, ProbeKind kind, CallShape shape, std::string symbol,
                     std::uint64_t address) {
-  const auto code = object.elf.bytes_at(address, kPrologueBytes);
-  auto point = choose_probe_point(object.elf.machine(), address, code);
-  const auto offset = object.elf.file_offset(point.address).value_or(0);
-  return {kind, shape, object.path, object.open_path, std::move(symbol), std::move(point), offset};
+  ProbeSite site{kind, shape, object.path, object.open_path, std::move(symbol), {}, 0};
+  place(site, object.elf, address);
+  return site;
 }
 
 /// SSL_read and SSL_read_ex of OpenSSL (1.1.1 on) are thin shells around one internal function
@@ -234,6 +239,23 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
   }
   if (target.python_object.empty()) return no_python(pid, target.exe, files, unreadable);
   return target;
+}
+
+std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site) {
+  if (site.kind != ProbeKind::tls_call || site.symbol.find(',') == std::string::npos) return {site};
+  std::vector<ProbeSite> sites;
+  for (const auto& call : kTlsCalls) {
+    const bool of_site =
+        (", " + site.symbol + ",").find(" " + std::string(call.name) + ",") != std::string::npos;
+    const auto symbol = of_site ? elf.find(call.name) : std::nullopt;
+    if (!symbol) continue;
+    auto exported = site;
+    exported.shape = call.shape;
+    exported.symbol = call.name;
+    place(exported, elf, symbol->address);
+    sites.push_back(std::move(exported));
+  }
+  return sites;
 }
 
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid,

@@ -9,6 +9,7 @@
 
 #include "recording/timeline.h"
 #include "target/code_range.h"
+#include "target/elf_file.h"
 #include "target/layout.h"
 #include "target/procfs.h"
 #include "target/prologue.h"
@@ -95,6 +96,11 @@ struct Target {
 /// Describes a process. Fails where there is no such process, no right to look at it, no CPython
 /// in it, or no way to its collector.
 Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid);
+
+/// The exported functions that a site stands for which sits in what they all call; just the site,
+/// where it is in a function of its own. For those who cannot use the shared one. `elf` is the
+/// site's object.
+std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site);
 
 /// The probe sites of libraries that are mapped in `pid` now and were not when `known` was made.
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid, Target& known);
