@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "loader/features.h"
 
 namespace gcause {
 namespace {
@@ -17,12 +16,6 @@ struct RecordLine {
   std::vector<std::string> without;
   std::uint32_t ring_kib = 4096;
 };
-
-std::vector<std::string> feature_names() {
-  std::vector<std::string> names;
-  for (const auto& feature : known_features()) names.push_back(feature.name);
-  return names;
-}
 
 std::string check_ring_size(const std::string& text) {
   const auto kib = std::strtoul(text.c_str(), nullptr, 10);
@@ -57,11 +50,7 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
       ->type_name("KIB")
       ->capture_default_str()
       ->check(CLI::Validator(check_ring_size, ""));
-  command
-      ->add_option("--without", line->without, "treat this kernel feature as absent (repeatable)")
-      ->type_name("FEATURE")
-      ->check(CLI::IsMember(feature_names()))
-      ->group("Testing");
+  add_without(*command, line->without);
   command
       ->add_option("--raw-capture", line->options.raw_capture,
                    "also write the kernel's records, payload included: never in production")

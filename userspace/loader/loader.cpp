@@ -138,9 +138,14 @@ struct Loader::Impl {
     return {};
   }
 
+  /// What takes the place of the return program where a site has exits.
+  bpf_program* exit_program(ProbeKind kind) const {
+    return kind == ProbeKind::collector ? skeleton->progs.collector_exit : skeleton->progs.tls_exit;
+  }
+
   static bpf_link* attach_multi(bpf_program* program, bool is_return, std::uint32_t pid,
-                                const ProbeSite& site) {
-    const unsigned long offset = site.file_offset;
+                                const ProbeSite& site, std::uint64_t file_offset) {
+    const unsigned long offset = file_offset;
     const __u64 cookie = cookie_of(site);
     LIBBPF_OPTS(bpf_uprobe_multi_opts, options);
     options.offsets = &offset;
@@ -154,20 +159,32 @@ struct Loader::Impl {
   /// Through a perf event: it works everywhere, but a task with perf events pays for each of them
   /// at every context switch.
   static bpf_link* attach_event(bpf_program* program, bool is_return, std::uint32_t pid,
-                                const ProbeSite& site) {
+                                const ProbeSite& site, std::uint64_t file_offset) {
     LIBBPF_OPTS(bpf_uprobe_opts, options);
     options.retprobe = is_return;
     options.bpf_cookie = cookie_of(site);
     return ::bpf_program__attach_uprobe_opts(program, static_cast<pid_t>(pid),
-                                             site.open_path.c_str(), site.file_offset, &options);
+                                             site.open_path.c_str(), file_offset, &options);
+  }
+
+  Result<> attach_program(bpf_program* program, bool is_return, std::uint32_t pid,
+                          const ProbeSite& site, std::uint64_t file_offset) {
+    Link link(multi ? attach_multi(program, is_return, pid, site, file_offset)
+                    : attach_event(program, is_return, pid, site, file_offset));
+    if (!link) return failed(pid, site, errno);
+    links[pid].push_back(std::move(link));
+    return Ok{};
   }
 
   Result<> attach_uprobes(std::uint32_t pid, const ProbeSite& site) {
     for (const auto& [program, is_return] : programs_of(site)) {
-      Link link(multi ? attach_multi(program, is_return, pid, site)
-                      : attach_event(program, is_return, pid, site));
-      if (!link) return failed(pid, site, errno);
-      links[pid].push_back(std::move(link));
+      if (is_return && !site.exits.empty()) continue;
+      auto attached = attach_program(program, is_return, pid, site, site.file_offset);
+      if (!attached) return attached;
+    }
+    for (const auto offset : site.exits) {
+      auto attached = attach_program(exit_program(site.kind), false, pid, site, offset);
+      if (!attached) return attached;
     }
     return Ok{};
   }
@@ -219,8 +236,9 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
   std::vector<bpf_program*> target = {
       progs.collector_enter, progs.collector_return, progs.collector_start,
-      progs.collector_done,  progs.world_stop,       progs.world_start,
-      progs.tls_enter,       progs.tls_return,       progs.tls_free};
+      progs.collector_done,  progs.collector_exit,   progs.world_stop,
+      progs.world_start,     progs.tls_enter,        progs.tls_return,
+      progs.tls_exit,        progs.tls_free};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {

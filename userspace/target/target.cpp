@@ -8,6 +8,7 @@
 
 #include "target/elf_file.h"
 #include "target/python.h"
+#include "target/runtimes.h"
 
 namespace gcause {
 namespace {
@@ -55,12 +56,17 @@ struct Object {
   ElfFile elf;
 };
 
+/// Puts the site's probe into the function at `address`.
+void place(ProbeSite& site, const ElfFile& elf, std::uint64_t address) {
+  site.point = choose_probe_point(elf.machine(), address, elf.bytes_at(address, kPrologueBytes));
+  site.file_offset = elf.file_offset(site.point.address).value_or(0);
+}
+
 ProbeSite make_site(const Object& object, ProbeKind kind, CallShape shape, std::string symbol,
                     std::uint64_t address) {
-  const auto code = object.elf.bytes_at(address, kPrologueBytes);
-  auto point = choose_probe_point(object.elf.machine(), address, code);
-  const auto offset = object.elf.file_offset(point.address).value_or(0);
-  return {kind, shape, object.path, object.open_path, std::move(symbol), std::move(point), offset};
+  ProbeSite site{kind, shape, object.path, object.open_path, std::move(symbol), {}, 0};
+  place(site, object.elf, address);
+  return site;
 }
 
 /// SSL_read and SSL_read_ex of OpenSSL (1.1.1 on) are thin shells around one internal function
@@ -124,13 +130,21 @@ void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites,
   }
 }
 
-Error no_python(std::uint32_t pid, const std::string& exe, const std::string& other) {
-  if (!other.empty()) {
-    return Error{
-        "process " + std::to_string(pid) + " runs " + other + ", whose collector is not CPython's",
-        "gcause follows CPython 3.8 and later"};
+/// `files` are the mapped ones: as the process sees them, and as they can be opened, if they can.
+/// A runtime that is known by name counts for more than a file that could not be looked into.
+Error no_python(std::uint32_t pid, const std::string& exe,
+                const std::vector<std::pair<std::string, std::string>>& files,
+                const std::optional<Error>& unreadable) {
+  const auto process = "process " + std::to_string(pid);
+  for (const auto& [path, open_path] : files) {
+    if (const auto* other = other_runtime_of(path, open_path)) {
+      return Error{process + " runs " + std::string(other->name) + " (" +
+                       std::string(base_name(path)) + "), whose collector gcause does not follow",
+                   std::string(other->cure)};
+    }
   }
-  return Error{"process " + std::to_string(pid) + " (" + exe + ") is not a CPython process",
+  if (unreadable) return *unreadable;
+  return Error{process + " (" + exe + ") is not a CPython process",
                "give the PID of the Python interpreter itself, not of its launcher or shell"};
 }
 
@@ -201,11 +215,13 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
   target.pid = pid;
   target.start_ticks = *ticks;
   target.exe = *exe;
-  std::string other_runtime;
+  target.filtered_by_seccomp = procfs.filtered_by_seccomp(pid);
+  std::vector<std::pair<std::string, std::string>> files;
   std::optional<Error> unreadable;
   for (const auto& mapping : *mappings) {
     auto path = procfs.open_path(pid, mapping);
     auto elf = path ? ElfFile::open(*path) : Result<ElfFile>(path.error());
+    files.emplace_back(mapping.path, path ? *path : "");
     target.known_objects.insert(mapping.path);
     if (!elf) {
       if (!unreadable) unreadable = elf.error();
@@ -214,7 +230,6 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
     }
     const Object object{mapping.path, *path, *std::move(elf)};
     const auto runtime = runtime_of(object.elf, object.path);
-    if (runtime == RuntimeKind::other) other_runtime = object.path;
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
       auto found = find_collector(object, target);
       if (!found) return found.error();
@@ -222,11 +237,25 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
     add_tls_sites(object, target.sites, target.tls);
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
   }
-  if (target.python_object.empty()) {
-    if (unreadable) return *unreadable;
-    return no_python(pid, target.exe, other_runtime);
-  }
+  if (target.python_object.empty()) return no_python(pid, target.exe, files, unreadable);
   return target;
+}
+
+std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site) {
+  if (site.kind != ProbeKind::tls_call || site.symbol.find(',') == std::string::npos) return {site};
+  std::vector<ProbeSite> sites;
+  for (const auto& call : kTlsCalls) {
+    const bool of_site =
+        (", " + site.symbol + ",").find(" " + std::string(call.name) + ",") != std::string::npos;
+    const auto symbol = of_site ? elf.find(call.name) : std::nullopt;
+    if (!symbol) continue;
+    auto exported = site;
+    exported.shape = call.shape;
+    exported.symbol = call.name;
+    place(exported, elf, symbol->address);
+    sites.push_back(std::move(exported));
+  }
+  return sites;
 }
 
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid,
