@@ -170,7 +170,7 @@ Result<int> doctor(const DoctorOptions& options) {
   report["host"] = host_json(features);
   std::optional<Error> failure;
   if (options.pid) {
-    auto target = describe_target(Procfs(), *options.pid);
+    auto target = describe_target(Procfs(), *options.pid, {.all_ways = true});
     if (target) {
       report["target"] = target_json(*target, features);
       report["blind_spots"] = blind_spots(*target, features);

@@ -11,6 +11,7 @@
 #include "decode/event.h"
 #include "loader/loader.h"
 #include "recording/timeline.h"
+#include "target/collector_cache.h"
 #include "target/procfs.h"
 #include "target/target.h"
 #include "util/fd.h"
@@ -67,6 +68,7 @@ class FollowedProcesses {
   const Procfs& procfs_;
   bool with_children_;
   std::function<void(const Target&)> followed_;
+  CollectorCache collectors_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Ns> candidates_;
   std::size_t ignored_children_ = 0;

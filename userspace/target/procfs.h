@@ -45,6 +45,9 @@ class Procfs {
   /// so deleted and replaced files do.
   Result<std::string> open_path(std::uint32_t pid, const Mapping& mapping) const;
 
+  /// The root directory of the process, as a path that this process can follow.
+  std::string root_directory(std::uint32_t pid) const { return of(pid) + "/root"; }
+
   /// The pids of the children, present ones only.
   std::vector<std::uint32_t> children(std::uint32_t pid) const;
 

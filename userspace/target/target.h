@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "recording/timeline.h"
+#include "target/code_range.h"
 #include "target/layout.h"
 #include "target/procfs.h"
 #include "target/prologue.h"
@@ -53,6 +54,8 @@ struct ProbeSite {
   /// File offsets of every instruction that leaves the function. Where it is not empty, the end is
   /// taken there and not by a return probe, which a seccomp filter may not survive.
   std::vector<std::uint64_t> exits = {};
+  /// Where the function's code lies, first the part that it is entered at; only of collectors.
+  std::vector<CodeRange> ranges = {};
 };
 
 /// One way to the collector that was tried, for the doctor.
@@ -88,9 +91,18 @@ struct Target {
   std::vector<std::string> notes;       ///< what will not be seen, and why; for the doctor
 };
 
+class CollectorCache;
+
+struct DescribeOptions {
+  CollectorCache* cache =
+      nullptr;            ///< of this session: the next process of a Python costs no search
+  bool all_ways = false;  ///< tries every way to the collector, for the doctor
+};
+
 /// Describes a process. Fails where there is no such process, no right to look at it, no CPython
 /// in it, or no way to its collector.
-Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid);
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
+                               const DescribeOptions& options = {});
 
 /// The probe sites of libraries that are mapped in `pid` now and were not when `known` was made.
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid, Target& known);
