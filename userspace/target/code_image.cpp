@@ -56,15 +56,19 @@ bool CodeImage::is_code(std::uint64_t address) const {
 std::vector<std::uint64_t> CodeImage::find(std::span<const std::uint8_t> bytes,
                                            std::size_t limit) const {
   std::vector<std::uint64_t> found;
-  for (const auto& segment : segments_) {
-    auto rest = segment.bytes;
-    while (found.size() < limit) {
-      const void* at = ::memmem(rest.data(), rest.size(), bytes.data(), bytes.size());
-      if (!at) break;
-      const auto* hit = static_cast<const std::uint8_t*>(at);
-      found.push_back(segment.address + static_cast<std::uint64_t>(hit - segment.bytes.data()));
-      rest = rest.subspan(static_cast<std::size_t>(hit - rest.data()) + 1);
+  // Linkers keep constants out of executable segments, except old ones.
+  for (const bool executable : {false, true}) {
+    for (const auto& segment : segments_) {
+      auto rest = segment.bytes;
+      while (segment.executable == executable && found.size() < limit) {
+        const void* at = ::memmem(rest.data(), rest.size(), bytes.data(), bytes.size());
+        if (!at) break;
+        const auto* hit = static_cast<const std::uint8_t*>(at);
+        found.push_back(segment.address + static_cast<std::uint64_t>(hit - segment.bytes.data()));
+        rest = rest.subspan(static_cast<std::size_t>(hit - rest.data()) + 1);
+      }
     }
+    if (!found.empty()) break;
   }
   return found;
 }

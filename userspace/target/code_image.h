@@ -33,7 +33,8 @@ class CodeImage {
   /// Whether the address lies in an executable segment.
   bool is_code(std::uint64_t address) const;
 
-  /// The addresses at which these bytes stand in any segment, at most `limit`.
+  /// The addresses at which these bytes stand, at most `limit`: in segments that are not
+  /// executable, if there are none, in those that are.
   std::vector<std::uint64_t> find(std::span<const std::uint8_t> bytes, std::size_t limit) const;
 
   const std::vector<Segment>& segments() const { return segments_; }

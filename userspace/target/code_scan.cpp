@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::size_t kMaxBranches = 4'000'000;  // 96 MB; a large program of 100 MB has half of it
+constexpr std::size_t kMaxBranches = 4'000'000;  // a program of 100 MB has half of it
 constexpr std::size_t kMaxReferences = 64;       // the banner has one or two
 constexpr std::size_t kMaxPair = 16;             // instructions between ADRP and its ADD
 
@@ -194,22 +194,34 @@ std::vector<std::uint64_t> references_to(const CodeImage& image, std::uint64_t d
   return found;
 }
 
-std::optional<std::vector<Branch>> branches_of(const CodeImage& image, std::string& why) {
-  std::vector<Branch> found;
+std::optional<ControlFlow> control_flow_of(const CodeImage& image, const FunctionTable& table,
+                                           std::string& why) {
+  ControlFlow flow;
   const auto hull = hull_of_code(image);
   for (const auto& segment : image.segments()) {
     if (!segment.executable) continue;
+    // What CPython has, so that the lists need not grow.
+    flow.called.reserve(flow.called.size() + segment.bytes.size() / 32);
+    flow.jumps.reserve(flow.jumps.size() + segment.bytes.size() / 256);
+    CodeRange here{segment.address, segment.address};
     branches(image.machine(), segment.address, segment.bytes,
              [&](std::uint64_t source, std::uint64_t target, bool call) {
-               if (!hull.contains(target) || found.size() > kMaxBranches) return;
-               found.push_back({source, target, call});
+               if (!hull.contains(target)) return;
+               if (call) {
+                 if (flow.called.size() <= kMaxBranches) flow.called.push_back(target);
+                 return;
+               }
+               // Most jumps stay where they are, and sources come in order.
+               if (source >= here.end) here = table.between_begins(source);
+               if (here.contains(target) || flow.jumps.size() > kMaxBranches) return;
+               flow.jumps.push_back({source, target, false});
              });
   }
-  if (found.size() > kMaxBranches) {
+  if (flow.called.size() > kMaxBranches || flow.jumps.size() > kMaxBranches) {
     why = "its code has more branches than any program";
     return std::nullopt;
   }
-  return found;
+  return flow;
 }
 
 std::vector<Branch> branches_of(const CodeImage& image, const CodeRange& range) {

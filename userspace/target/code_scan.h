@@ -8,6 +8,7 @@
 
 #include "target/code_image.h"
 #include "target/code_range.h"
+#include "target/function_table.h"
 
 namespace gcause {
 
@@ -23,13 +24,20 @@ struct Branch {
 /// address by chance does not happen.
 std::vector<std::uint64_t> references_to(const CodeImage& image, std::uint64_t data);
 
-/// Every direct branch with a 32-bit displacement (x86-64, again without disassembly, so that a few
-/// are none) or of any form (aarch64) from code to code, in the order of sources. Short jumps of
-/// x86-64 stay within a stretch of code and are left out. Nothing, with the reason in `why`, if
-/// there are more than any program has.
-std::optional<std::vector<Branch>> branches_of(const CodeImage& image, std::string& why);
+/// What a whole program's code says of where control goes.
+struct ControlFlow {
+  std::vector<Branch> jumps;          ///< from one stretch of code into another, by source
+  std::vector<std::uint64_t> called;  ///< the targets of calls, as often as there are calls
+};
 
-/// The same from one stretch of code.
+/// The direct branches with a 32-bit displacement (x86-64, again without disassembly, so that a few
+/// are none) or of any form (aarch64) from code to code. Short jumps of x86-64 stay within a
+/// stretch and are left out. Nothing, with the reason in `why`, if there are more than any program
+/// has.
+std::optional<ControlFlow> control_flow_of(const CodeImage& image, const FunctionTable& table,
+                                           std::string& why);
+
+/// The same branches of one stretch of code, also those that stay in it.
 std::vector<Branch> branches_of(const CodeImage& image, const CodeRange& range);
 
 }  // namespace gcause

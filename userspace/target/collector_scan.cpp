@@ -120,10 +120,10 @@ CollectorScan scan_for_collector(const ElfFile& elf) {
   if (stretches.empty() || stretches.size() > kMaxStretches) {
     return without_result("what refers to the text that the collector prints is no function");
   }
-  const auto branches = branches_of(*image, why);
-  if (!branches) return without_result(why);
+  const auto flow = control_flow_of(*image, *table, why);
+  if (!flow) return without_result(why);
   std::uint64_t manual = 0;
-  const Fragments fragments(*image, *table, *branches, named_functions(elf, manual));
+  const Fragments fragments(*image, *table, *flow, named_functions(elf, manual));
 
   CollectorScan scan;
   for (const auto& stretch : stretches) {

@@ -18,9 +18,7 @@ constexpr std::size_t kMaxCallees = 256;
 
 bool Fragments::is_called(const CodeRange& stretch) const {
   if (std::binary_search(entries_.begin(), entries_.end(), stretch.begin)) return true;
-  return std::any_of(branches_.begin(), branches_.end(), [&](const Branch& branch) {
-    return branch.call && branch.target == stretch.begin;
-  });
+  return std::find(flow_.called.begin(), flow_.called.end(), stretch.begin) != flow_.called.end();
 }
 
 std::optional<Fragments::Owner> Fragments::likely_owner(const CodeRange& stretch) const {
@@ -35,13 +33,12 @@ std::optional<Fragments::Owner> Fragments::likely_owner(const CodeRange& stretch
     ++owners.try_emplace(other->begin, Owner{*other, 0, 0}).first->second.branches;
     ++all;
   };
-  for (const auto& branch : branches_) {
+  for (const auto& jump : flow_.jumps) {
     if (all >= kMostVotes) break;
-    if (branch.call) continue;
-    const bool into = stretch.contains(branch.target);
-    const bool out_of = stretch.contains(branch.source);
-    if (into && !out_of) vote(branch.source, false);
-    if (out_of && !into) vote(branch.target, true);
+    const bool into = stretch.contains(jump.target);
+    const bool out_of = stretch.contains(jump.source);
+    if (into && !out_of) vote(jump.source, false);
+    if (out_of && !into) vote(jump.target, true);
   }
   std::optional<Owner> best;
   for (const auto& [begin, owner] : owners) {

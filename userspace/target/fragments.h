@@ -23,9 +23,9 @@ class Fragments {
  public:
   /// `entries` are addresses known to be entered from elsewhere, as exported ones, in order. What
   /// is handed over by reference must outlive the object.
-  Fragments(const CodeImage& image, const FunctionTable& table, const std::vector<Branch>& branches,
+  Fragments(const CodeImage& image, const FunctionTable& table, const ControlFlow& flow,
             std::vector<std::uint64_t> entries)
-      : image_(image), table_(table), branches_(branches), entries_(std::move(entries)) {}
+      : image_(image), table_(table), flow_(flow), entries_(std::move(entries)) {}
 
   /// The first stretch of the function that an address belongs to. Nothing where that is not sure:
   /// a fragment whose function was not found.
@@ -50,7 +50,7 @@ class Fragments {
 
   const CodeImage& image_;
   const FunctionTable& table_;
-  const std::vector<Branch>& branches_;
+  const ControlFlow& flow_;
   std::vector<std::uint64_t> entries_;
 };
 

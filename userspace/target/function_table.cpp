@@ -258,6 +258,14 @@ std::optional<CodeRange> FunctionTable::containing(std::uint64_t address) const 
   return description->range;
 }
 
+CodeRange FunctionTable::between_begins(std::uint64_t address) const {
+  const auto after =
+      std::upper_bound(entries_.begin(), entries_.end(), address,
+                       [](std::uint64_t a, const Entry& entry) { return a < entry.begin; });
+  return {after == entries_.begin() ? 0 : std::prev(after)->begin,
+          after == entries_.end() ? UINT64_MAX : after->begin};
+}
+
 bool FunctionTable::begins_in_mid_function(std::uint64_t begin) const {
   const auto* entry = entry_at_or_before(begin);
   if (!entry || entry->begin != begin) return false;

@@ -26,6 +26,9 @@ class FunctionTable {
   /// The stretch that holds an address.
   std::optional<CodeRange> containing(std::uint64_t address) const;
 
+  /// From the begin of the stretch at or before an address to the begin of the next one.
+  CodeRange between_begins(std::uint64_t address) const;
+
   /// Whether the unwinding information of the stretch that begins there says that a frame is set up
   /// already at its first instruction, as in a fragment that is jumped into, never called.
   bool begins_in_mid_function(std::uint64_t begin) const;
