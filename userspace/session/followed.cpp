@@ -77,7 +77,7 @@ void FollowedProcesses::blocked_in_read(std::uint32_t pid) {
 void FollowedProcesses::tick(Ns now) {
   const auto candidates = candidates_;
   for (const auto& [pid, deadline] : candidates) {
-    auto target = describe_target(procfs_, pid);
+    auto target = describe_target(procfs_, pid, {.cache = &collectors_});
     if (target && add(*std::move(target))) continue;
     if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
   }

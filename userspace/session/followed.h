@@ -12,6 +12,7 @@
 #include "loader/loader.h"
 #include "recording/timeline.h"
 #include "session/seccomp_ends.h"
+#include "target/collector_cache.h"
 #include "target/procfs.h"
 #include "target/target.h"
 #include "util/fd.h"
@@ -70,6 +71,7 @@ class FollowedProcesses {
   SeccompEnds ends_;
   bool with_children_;
   std::function<void(const Target&)> followed_;
+  CollectorCache collectors_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Ns> candidates_;
   std::size_t ignored_children_ = 0;

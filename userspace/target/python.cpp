@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <set>
 
 namespace gcause {
 namespace {
@@ -90,14 +89,6 @@ std::optional<std::uint32_t> version_in_constants(const ElfFile& elf) {
   return found;
 }
 
-/// The name without the suffixes that compilers give to clones and local copies.
-std::string_view without_clone_suffix(std::string_view name) {
-  for (const auto suffix : {".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."}) {
-    name = name.substr(0, name.find(suffix));
-  }
-  return name;
-}
-
 }  // namespace
 
 RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
@@ -134,25 +125,6 @@ PythonBuild python_build(const ElfFile& elf, std::string_view path) {
     build.free_threaded = false;
   }
   return build;
-}
-
-std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build) {
-  // "collect" is too common a word where gc_collect_main exists (3.10 on).
-  const bool old = build.hex && *build.hex < 0x030a0000;
-  std::vector<ElfSymbol> main, fallback;
-  std::set<std::uint64_t> seen;
-  elf.for_each_symbol([&](const ElfSymbol& symbol) {
-    if (!symbol.function || symbol.name.find(".cold") != std::string_view::npos) return true;
-    const auto name = without_clone_suffix(symbol.name);
-    const bool is_main = name == (old ? "collect" : "gc_collect_main");
-    // 3.14.0 to 3.14.4 collect in _PyGC_Collect; elsewhere it only jumps to gc_collect_main.
-    const bool is_fallback = name == "_PyGC_Collect";
-    if ((is_main || is_fallback) && seen.insert(symbol.address).second) {
-      (is_main ? main : fallback).push_back(symbol);
-    }
-    return true;
-  });
-  return main.empty() ? fallback : main;
 }
 
 }  // namespace gcause
