@@ -22,10 +22,8 @@ int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
 	return 0;
 }
 
-SEC("?uretprobe")
-int BPF_URETPROBE(tls_return, int result)
+static __always_inline int tls_ended(u64 call, int result)
 {
-	u64 call = bpf_get_attach_cookie(ctx);
 	bool write = call == TLS_WRITE || call == TLS_WRITE_EX;
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -58,6 +56,19 @@ int BPF_URETPROBE(tls_return, int result)
 	limit_capture(&io);
 	emit_io(&io);
 	return 0;
+}
+
+SEC("?uretprobe")
+int BPF_URETPROBE(tls_return, int result)
+{
+	return tls_ended(bpf_get_attach_cookie(ctx), result);
+}
+
+/* At an instruction that leaves the function, where a return probe might kill the process. */
+SEC("?uprobe")
+int tls_exit(struct pt_regs *ctx)
+{
+	return tls_ended(bpf_get_attach_cookie(ctx), (int)PT_REGS_RC(ctx));
 }
 
 SEC("?uprobe")

@@ -78,7 +78,7 @@ TEST_CASE("pause") {
   CHECK(line_of(PauseFinding{pause}) ==
         R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":0,"kind":"gc","generation":2,)"
         R"("reason":"automatic","begin_ns":100,"end_ns":350,"duration_ns":250,"cpu_ns":249,)"
-        R"("collected":12000,"trigger":null})"
+        R"("collected":12000,"uncollectable":null,"trigger":null,"world_stops":[]})"
         "\n");
 
   pause.kind = PauseKind::stop_the_world;
@@ -90,7 +90,7 @@ TEST_CASE("pause") {
   CHECK(line_of(PauseFinding{pause}) ==
         R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":null,"kind":"stop-the-world",)"
         R"("generation":null,"reason":null,"begin_ns":100,"end_ns":350,"duration_ns":250,)"
-        R"("cpu_ns":null,"collected":null,"trigger":null})"
+        R"("cpu_ns":null,"collected":null,"uncollectable":null,"trigger":null,"world_stops":[]})"
         "\n");
 }
 

@@ -2,11 +2,16 @@
 #include "target/procfs.h"
 
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gcause {
@@ -15,7 +20,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 // 100 is a Python process, 101 a zombie (and a thread of 100), 102 has files that make no sense,
-// 103 empty ones.
+// 103 empty ones. 104 and 105 map a file whose device is told differently.
 const std::string kRoot = GCAUSE_TEST_DATA "/data/proc";
 
 Procfs recorded() { return Procfs(kRoot); }
@@ -93,16 +98,18 @@ TEST_CASE("the executable is told as the process sees it") {
   CHECK_FALSE(missing.error().cure.empty());
 }
 
-std::uint64_t inode_of(const std::string& path) {
+/// The mapping with the identity that this file has on the machine of the test.
+Mapping as_file(Mapping mapping, const std::string& path) {
   struct stat info = {};
   REQUIRE(::stat(path.c_str(), &info) == 0);
-  return info.st_ino;
+  mapping.inode = info.st_ino;
+  mapping.device = info.st_dev;
+  return mapping;
 }
 
 TEST_CASE("a file is opened through the root of its process") {
   for (const std::string path : {"/usr/lib/libssl.so.3", "/opt/my app/lib ext.so"}) {
-    auto mapping = mapping_of(path);
-    mapping.inode = inode_of(kRoot + "/100/root" + path);
+    const auto mapping = as_file(mapping_of(path), kRoot + "/100/root" + path);
     const auto open = recorded().open_path(100, mapping);
     REQUIRE(open);
     CHECK(*open == kRoot + "/100/root" + path);
@@ -110,20 +117,72 @@ TEST_CASE("a file is opened through the root of its process") {
 }
 
 TEST_CASE("a deleted file is opened by its mapping") {
-  auto mapping = mapping_of("/usr/lib/libgone.so.1 (deleted)");
-  mapping.inode = inode_of(kRoot + "/100/map_files/7f0000300000-7f0000310000");
-  const auto open = recorded().open_path(100, mapping);
+  const auto path = kRoot + "/100/map_files/7f0000300000-7f0000310000";
+  const auto open =
+      recorded().open_path(100, as_file(mapping_of("/usr/lib/libgone.so.1 (deleted)"), path));
   REQUIRE(open);
-  CHECK(*open == kRoot + "/100/map_files/7f0000300000-7f0000310000");
+  CHECK(*open == path);
 }
 
 TEST_CASE("a file that was replaced on disk is not taken for the one in use") {
-  auto mapping = mapping_of("/usr/lib/libssl.so.3");
-  mapping.inode = inode_of(kRoot + "/100/root/usr/lib/libssl.so.3") + 1;
+  const auto path = kRoot + "/100/root/usr/lib/libssl.so.3";
+  auto mapping = as_file(mapping_of("/usr/lib/libssl.so.3"), path);
+  SECTION("another inode") { mapping.inode += 1; }
+  SECTION("the same inode of another file system, and no memory to compare it with") {
+    mapping.device += 1;
+  }
   const auto open = recorded().open_path(100, mapping);
   REQUIRE_FALSE(open);
   CHECK_THAT(open.error().what, ContainsSubstring("/usr/lib/libssl.so.3"));
   CHECK_THAT(open.error().cure, ContainsSubstring("CAP_SYS_PTRACE"));
+}
+
+TEST_CASE("a file told to be on another device is taken if it is what the process has mapped") {
+  const std::string path = "/opt/my app/lib ext.so";
+  auto mapping = as_file(mapping_of(path), kRoot + "/104/root" + path);
+  mapping.device += 1;
+  mapping.begin = 0;  // The recorded memory begins at address 0.
+  mapping.end = 4096;
+  mapping.offset = 0;
+  const auto same = recorded().open_path(104, mapping);
+  REQUIRE(same);
+  CHECK(*same == kRoot + "/104/root" + path);
+  const auto other = recorded().open_path(105, mapping);  // Its memory holds another instruction.
+  CHECK_FALSE(other);
+}
+
+TEST_CASE("the device of a mapping is that of its line") {
+  CHECK(mapping_of("/usr/bin/python3.11").device == makedev(0xfe, 1));
+}
+
+// Made here, as not everything that carries source files around takes a name with a newline.
+TEST_CASE("a path with a newline is opened, and so is one that only looks so") {
+  char folder[] = "/tmp/gcause-test-XXXXXX";
+  REQUIRE(::mkdtemp(folder));
+  const std::string opt = std::string(folder) + "/7/root/opt";
+  std::filesystem::create_directories(opt);
+  const std::pair<std::string, std::string> files[] = {{"two\\012lines", "two\nlines"},
+                                                       {"four\\012letters", "four\\012letters"}};
+  for (const auto& [told, name] : files) {
+    std::ofstream(std::string(folder) + "/7/maps")
+        << "7f0000100000-7f0000120000 r-xp 0001c000 fe:01 1200    /opt/" << told << "\n";
+    std::ofstream(opt + "/" + name) << told;
+    const Procfs procfs(folder);
+    const auto mappings = procfs.executable_mappings(7);
+    REQUIRE(mappings);
+    REQUIRE(mappings->size() == 1);
+    CHECK(mappings->at(0).path == "/opt/" + told);
+    const auto open = procfs.open_path(7, as_file(mappings->at(0), opt + "/" + name));
+    REQUIRE(open);
+    CHECK(*open == opt + "/" + name);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a seccomp filter of any thread counts") {
+  CHECK_FALSE(recorded().filtered_by_seccomp(104));
+  CHECK(recorded().filtered_by_seccomp(105));  // its second thread has one
+  CHECK_FALSE(recorded().filtered_by_seccomp(999));
 }
 
 TEST_CASE("the children of a process") {
@@ -151,6 +210,21 @@ TEST_CASE("the real /proc is understood") {
   REQUIRE(exe);
   CHECK(mappings->front().path == *exe);
   CHECK(procfs.open_path(self, mappings->front()));
+}
+
+TEST_CASE("a real file that is told on another device is known by what is mapped of it") {
+  const Procfs procfs;
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  const auto mappings = procfs.executable_mappings(self);
+  REQUIRE(mappings);
+  auto mapping = mappings->front();
+  mapping.device += 1;
+  mapping.end -= 4096;  // There is no mapping of just this range in map_files.
+  const auto open = procfs.open_path(self, mapping);
+  REQUIRE(open);
+  CHECK(open->ends_with(mapping.path));
+  mapping.offset += 4096;
+  CHECK_FALSE(procfs.open_path(self, mapping));
 }
 
 }  // namespace

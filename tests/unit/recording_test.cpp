@@ -217,7 +217,7 @@ TEST_CASE("a recording that was not ended in order says so") {
   const auto replayed = replay_of(folder.file("out"));
   CHECK(replayed.events.size() == 1);
   REQUIRE(replayed.error);
-  CHECK_THAT(replayed.error->what, ContainsSubstring("cut off at byte 34"));
+  CHECK_THAT(replayed.error->what, ContainsSubstring("cut off at byte 35"));
 }
 
 TEST_CASE("a recording of a later version is refused before anything of it is handed on") {

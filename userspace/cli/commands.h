@@ -20,6 +20,9 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
 void add_report(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 
+/// --without FEATURE, repeatable.
+CLI::Option* add_without(CLI::App& app, std::vector<std::string>& without);
+
 /// A value that an option cannot take, with the cure.
 class BadValue : public CLI::ValidationError {
  public:

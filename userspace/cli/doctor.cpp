@@ -11,6 +11,7 @@ namespace {
 struct DoctorLine {
   DoctorOptions options;
   std::string format = "text";
+  std::vector<std::string> without;
 };
 
 }  // namespace
@@ -25,7 +26,9 @@ void add_doctor(CLI::App& app, Action& action) {
   command->add_option("-f,--format", line->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  add_without(*command, line->without);
   command->callback([line, &action] {
+    line->options.without = {line->without.begin(), line->without.end()};
     line->options.json = line->format == "json";
     action = [line] { return doctor(line->options); };
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.h"
+#include "loader/features.h"
 
 namespace gcause {
 
@@ -27,6 +28,15 @@ void OutputChoice::add_to(CLI::App& app) {
       ->type_name("FILE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+CLI::Option* add_without(CLI::App& app, std::vector<std::string>& without) {
+  std::vector<std::string> names;
+  for (const auto& feature : known_features()) names.push_back(feature.name);
+  return app.add_option("--without", without, "treat this kernel feature as absent (repeatable)")
+      ->type_name("FEATURE")
+      ->check(CLI::IsMember(names))
+      ->group("Testing");
 }
 
 std::vector<OutputSpec> OutputChoice::chosen() const {

@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "loader/features.h"
 
 namespace gcause {
 namespace {
@@ -13,15 +12,10 @@ struct RecordLine {
   RecordOptions options;
   OutputChoice output;
   std::optional<Ns> budget;
+  std::optional<Ns> trigger;
   std::vector<std::string> without;
   std::uint32_t ring_kib = 4096;
 };
-
-std::vector<std::string> feature_names() {
-  std::vector<std::string> names;
-  for (const auto& feature : known_features()) names.push_back(feature.name);
-  return names;
-}
 
 std::string check_ring_size(const std::string& text) {
   const auto kib = std::strtoul(text.c_str(), nullptr, 10);
@@ -50,15 +44,13 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
   command->add_flag("--chunks", line->options.chunks, "write a line for every chunk and every gap");
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
+  add_duration(*command, "--trigger", line->trigger,
+               "name the line of code that started a pause of at least this length [1ms]");
   command->add_option("--ring-size", line->ring_kib, "kernel ring buffer, KiB, a power of two")
       ->type_name("KIB")
       ->capture_default_str()
       ->check(CLI::Validator(check_ring_size, ""));
-  command
-      ->add_option("--without", line->without, "treat this kernel feature as absent (repeatable)")
-      ->type_name("FEATURE")
-      ->check(CLI::IsMember(feature_names()))
-      ->group("Testing");
+  add_without(*command, line->without);
   command
       ->add_option("--raw-capture", line->options.raw_capture,
                    "also write the kernel's records, payload included: never in production")
@@ -71,6 +63,7 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
       throw BadValue({"record needs one thing to follow", "give -p PID, or a command behind --"});
     }
     options.budget = line->budget.value_or(options.budget);
+    options.trigger = line->trigger.value_or(options.trigger);
     options.outputs = line->output.chosen();
     options.without = {line->without.begin(), line->without.end()};
     options.ring_bytes = line->ring_kib * 1024;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <memory>
 
 #include "loader/libbpf_log.h"
@@ -78,6 +79,8 @@ const std::vector<FeatureInfo>& known_features() {
       {"inet_sock_set_state", "the end of connections", "ends are seen by reads only"},
       {"uprobe_multi", "probes that cost nothing at context switches",
        "perf events: a little dearer for the target"},
+      {kSurvivesSeccomp, "return probes in processes with a seccomp filter",
+       "probes at each exit of a function, for such processes only"},
   };
   return features;
 }
@@ -110,8 +113,18 @@ std::vector<CapabilityInfo> detect_capabilities() {
       {"CAP_PERFMON", "attach probes and read the target's memory in BPF", true,
        has(CAP_PERFMON) || admin},
       {"CAP_SYS_PTRACE", "look at processes of other users", false, has(CAP_SYS_PTRACE)},
-      {"CAP_SYS_ADMIN", "reach files that were replaced on disk while in use", false, admin},
+      {"CAP_CHECKPOINT_RESTORE", "reach files that were deleted or replaced on disk while in use",
+       false, has(CAP_CHECKPOINT_RESTORE) || admin},
   };
+}
+
+std::string lockdown() {
+  std::ifstream in("/sys/kernel/security/lockdown");  // "none [integrity] confidentiality"
+  std::string text;
+  std::getline(in, text);
+  const auto open = text.find('['), close = text.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  return text.substr(open + 1, close - open - 1);
 }
 
 Result<> check_requirements(const std::map<std::string, bool>& features) {
@@ -124,6 +137,12 @@ Result<> check_requirements(const std::map<std::string, bool>& features) {
   if (!lacking.empty()) {
     return Error{"missing on kernel " + kernel_release() + ": " + lacking,
                  "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep gcause"};
+  }
+  if (lockdown() == "confidentiality") {
+    return Error{
+        "this kernel is locked down: /sys/kernel/security/lockdown says confidentiality, "
+        "so no BPF program may read memory",
+        "boot with lockdown=integrity, or without lockdown"};
   }
   if (missing("btf")) {
     return Error{"this kernel gives no type information: /sys/kernel/btf/vmlinux cannot be read",

@@ -95,6 +95,7 @@ struct Loader::Impl {
   std::map<std::uint32_t, std::vector<Link>> links;
   bool sockets_by_uprobe = false;
   bool multi = false;
+  Ns trigger = 0;
   std::vector<std::byte>* drain_into = nullptr;
 
   /// The ring buffer's callback: it appends bytes and does nothing else.
@@ -122,8 +123,9 @@ struct Loader::Impl {
       case ProbeKind::tls_call:
         return {{progs.tls_enter, false}, {progs.tls_return, true}};
       case ProbeKind::world_stop:
+        return {{progs.world_stop, false}};
       case ProbeKind::world_start:
-        return {};
+        return {{progs.world_start, false}};
       case ProbeKind::tls_free:
         return {{progs.tls_free, false}};
       case ProbeKind::read_return:
@@ -136,9 +138,14 @@ struct Loader::Impl {
     return {};
   }
 
+  /// What takes the place of the return program where a site has exits.
+  bpf_program* exit_program(ProbeKind kind) const {
+    return kind == ProbeKind::collector ? skeleton->progs.collector_exit : skeleton->progs.tls_exit;
+  }
+
   static bpf_link* attach_multi(bpf_program* program, bool is_return, std::uint32_t pid,
-                                const ProbeSite& site) {
-    const unsigned long offset = site.file_offset;
+                                const ProbeSite& site, std::uint64_t file_offset) {
+    const unsigned long offset = file_offset;
     const __u64 cookie = cookie_of(site);
     LIBBPF_OPTS(bpf_uprobe_multi_opts, options);
     options.offsets = &offset;
@@ -152,20 +159,32 @@ struct Loader::Impl {
   /// Through a perf event: it works everywhere, but a task with perf events pays for each of them
   /// at every context switch.
   static bpf_link* attach_event(bpf_program* program, bool is_return, std::uint32_t pid,
-                                const ProbeSite& site) {
+                                const ProbeSite& site, std::uint64_t file_offset) {
     LIBBPF_OPTS(bpf_uprobe_opts, options);
     options.retprobe = is_return;
     options.bpf_cookie = cookie_of(site);
     return ::bpf_program__attach_uprobe_opts(program, static_cast<pid_t>(pid),
-                                             site.open_path.c_str(), site.file_offset, &options);
+                                             site.open_path.c_str(), file_offset, &options);
+  }
+
+  Result<> attach_program(bpf_program* program, bool is_return, std::uint32_t pid,
+                          const ProbeSite& site, std::uint64_t file_offset) {
+    Link link(multi ? attach_multi(program, is_return, pid, site, file_offset)
+                    : attach_event(program, is_return, pid, site, file_offset));
+    if (!link) return failed(pid, site, errno);
+    links[pid].push_back(std::move(link));
+    return Ok{};
   }
 
   Result<> attach_uprobes(std::uint32_t pid, const ProbeSite& site) {
     for (const auto& [program, is_return] : programs_of(site)) {
-      Link link(multi ? attach_multi(program, is_return, pid, site)
-                      : attach_event(program, is_return, pid, site));
-      if (!link) return failed(pid, site, errno);
-      links[pid].push_back(std::move(link));
+      if (is_return && !site.exits.empty()) continue;
+      auto attached = attach_program(program, is_return, pid, site, site.file_offset);
+      if (!attached) return attached;
+    }
+    for (const auto offset : site.exits) {
+      auto attached = attach_program(exit_program(site.kind), false, pid, site, offset);
+      if (!attached) return attached;
     }
     return Ok{};
   }
@@ -205,6 +224,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
     return Error{std::string("cannot open the BPF object: ") + std::strerror(errno), "report this"};
   }
   auto& skeleton = *impl->skeleton;
+  impl->trigger = options.trigger;
   impl->sockets_by_uprobe = !options.features.at("sock_length");
   skeleton.rodata->settings.pidns_inode = own_pid_namespace();
   skeleton.rodata->settings.wake_bytes = options.ring_bytes / 4;
@@ -215,8 +235,10 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   const auto& progs = skeleton.progs;
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
   std::vector<bpf_program*> target = {
-      progs.collector_enter, progs.collector_return, progs.collector_start, progs.collector_done,
-      progs.tls_enter,       progs.tls_return,       progs.tls_free};
+      progs.collector_enter, progs.collector_return, progs.collector_start,
+      progs.collector_done,  progs.collector_exit,   progs.world_stop,
+      progs.world_start,     progs.tls_enter,        progs.tls_return,
+      progs.tls_exit,        progs.tls_free};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -266,10 +288,14 @@ Result<> Loader::attach(const Target& target) {
   ::target settings = {};
   settings.runtime = target.runtime_address;
   settings.code_type = target.code_type_address;
-  settings.trigger_ns = 1'000'000;
-  if (target.layout) {
-    settings.flags = TARGET_HAS_LAYOUT | TARGET_ENTRY_HAS_THREAD;
+  settings.trigger_ns = static_cast<std::uint64_t>(impl_->trigger);
+  // Everything is read from the runtime on: without its address the layout is of no use.
+  if (target.layout && target.runtime_address != 0) {
+    settings.flags = TARGET_HAS_LAYOUT;
     settings.layout = *target.layout;
+  }
+  for (const auto& site : target.sites) {
+    if (site.kind == ProbeKind::world_stop) settings.flags |= TARGET_WORLD_PROBED;
   }
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "util/result.h"
 
@@ -11,6 +13,7 @@ namespace gcause {
 struct DoctorOptions {
   std::optional<std::uint32_t> pid;
   bool json = false;
+  std::set<std::string> without = {};  ///< features to be treated as absent
 };
 
 /// Prints what this kernel and these rights allow, and, for a process, where its probes would go

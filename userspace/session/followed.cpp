@@ -23,6 +23,7 @@ bool has_ended(const Fd& pidfd) {
 
 Result<> FollowedProcesses::add(Target target) {
   const auto pid = target.pid;
+  if (auto safe = ends_.make_safe(target, target.sites); !safe) return safe;
   Process process{std::move(target), Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), 0};
   auto attached = loader_.attach(process.target);
   if (!attached) {
@@ -76,14 +77,15 @@ void FollowedProcesses::blocked_in_read(std::uint32_t pid) {
 void FollowedProcesses::tick(Ns now) {
   const auto candidates = candidates_;
   for (const auto& [pid, deadline] : candidates) {
-    auto target = describe_target(procfs_, pid);
+    auto target = describe_target(procfs_, pid, {.cache = &collectors_});
     if (target && add(*std::move(target))) continue;
     if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
   }
   if (now < next_scan_) return;
   next_scan_ = now + kScanEvery;
   for (auto& [pid, process] : processes_) {
-    const auto sites = sites_of_new_objects(procfs_, pid, process.target);
+    auto sites = sites_of_new_objects(procfs_, pid, process.target);
+    if (!ends_.make_safe(process.target, sites)) continue;
     // A process that ends meanwhile is told by its exit.
     if (!sites.empty()) (void)!loader_.attach_sites(process.target, sites);
   }

@@ -11,6 +11,8 @@
 #include "decode/event.h"
 #include "loader/loader.h"
 #include "recording/timeline.h"
+#include "session/seccomp_ends.h"
+#include "target/collector_cache.h"
 #include "target/procfs.h"
 #include "target/target.h"
 #include "util/fd.h"
@@ -23,10 +25,11 @@ namespace gcause {
 class FollowedProcesses {
  public:
   /// `followed` is called for each process whose probes are in.
-  FollowedProcesses(Loader& loader, const Procfs& procfs, bool with_children,
+  FollowedProcesses(Loader& loader, const Procfs& procfs, SeccompEnds ends, bool with_children,
                     std::function<void(const Target&)> followed)
       : loader_(loader),
         procfs_(procfs),
+        ends_(std::move(ends)),
         with_children_(with_children),
         followed_(std::move(followed)) {}
 
@@ -65,8 +68,10 @@ class FollowedProcesses {
 
   Loader& loader_;
   const Procfs& procfs_;
+  SeccompEnds ends_;
   bool with_children_;
   std::function<void(const Target&)> followed_;
+  CollectorCache collectors_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Ns> candidates_;
   std::size_t ignored_children_ = 0;

@@ -151,15 +151,16 @@ Result<> Recorder::begin() {
                                options_.budget, kernel_release(), features_};
   tee_.consume(session);
   if (raw_) raw_->consume(session);
-  auto loader = Loader::make({features_, options_.ring_bytes});
+  auto loader = Loader::make({features_, options_.ring_bytes, options_.trigger});
   if (!loader) return loader.error();
   loader_ = *std::move(loader);
-  followed_ = std::make_unique<FollowedProcesses>(
-      *loader_, procfs_, options_.subprocesses, [this](const Target& target) {
-        const auto followed = describe(target, now_monotonic());
-        tee_.consume(followed);
-        if (raw_) raw_->consume(followed);
-      });
+  followed_ =
+      std::make_unique<FollowedProcesses>(*loader_, procfs_, SeccompEnds(features_),
+                                          options_.subprocesses, [this](const Target& target) {
+                                            const auto followed = describe(target, now_monotonic());
+                                            tee_.consume(followed);
+                                            if (raw_) raw_->consume(followed);
+                                          });
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   for (const int fd : {signals_.get(), loader_->poll_fd()}) {
     epoll_event interest = {};

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/procfs.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <set>
+#include <span>
 #include <sstream>
+
+#include "util/fd.h"
 
 namespace gcause {
 namespace {
@@ -40,8 +48,67 @@ Result<std::vector<std::string>> stat_fields(const std::string& path) {
   return fields;
 }
 
+/// "Name:\tvalue" of a status file: the value.
+std::optional<std::string> field_of(const std::string& path, std::string_view name) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ':') continue;
+    const auto value = line.find_first_not_of(" \t", name.size() + 1);
+    return value == std::string::npos ? std::string() : line.substr(value);
+  }
+  return std::nullopt;
+}
+
 bool parse_hex(const std::string& text, std::uint64_t& value) {
   return std::from_chars(text.data(), text.data() + text.size(), value, 16).ec == std::errc();
+}
+
+/// "fe:01" of a line of maps: major and minor number, hexadecimal.
+bool parse_device(const std::string& text, std::uint64_t& device) {
+  const auto colon = text.find(':');
+  std::uint64_t major = 0, minor = 0;
+  if (colon == std::string::npos || !parse_hex(text.substr(0, colon), major) ||
+      !parse_hex(text.substr(colon + 1), minor)) {
+    return false;
+  }
+  device = makedev(static_cast<unsigned>(major), static_cast<unsigned>(minor));
+  return true;
+}
+
+/// The path with the newlines that maps writes as \012. A name may hold these four characters as
+/// well, so both have to be tried.
+std::string with_newlines(std::string path) {
+  for (auto at = path.find("\\012"); at != std::string::npos; at = path.find("\\012", at + 1)) {
+    path.replace(at, 4, "\n");
+  }
+  return path;
+}
+
+/// Up to `count` bytes of a file at `offset`; empty where they cannot be read.
+std::vector<std::uint8_t> read_at(const std::string& path, std::uint64_t offset,
+                                  std::size_t count) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<std::uint8_t> bytes(count);
+  const auto got = ::pread(fd.get(), bytes.data(), count, static_cast<off_t>(offset));
+  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return bytes;
+}
+
+/// Whether `memory` is the code of `file` but for the breakpoints of uprobes, which the kernel
+/// writes into the pages of the process: an int3, or, from Linux 6.18 on, a call in the place of a
+/// nop of five bytes.
+bool same_code(const std::vector<std::uint8_t>& file, const std::vector<std::uint8_t>& memory) {
+  constexpr std::array<std::uint8_t, 5> kNop5 = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    if (file[i] == memory[i] || memory[i] == 0xcc) continue;
+    const auto rest = std::span(file).subspan(i);
+    if (memory[i] != 0xe8 || rest.size() < kNop5.size() ||
+        !std::equal(kNop5.begin(), kNop5.end(), rest.begin())) {
+      return false;
+    }
+    i += kNop5.size() - 1;
+  }
+  return true;
 }
 
 /// "begin-end perms offset dev inode path"; false where the line is not of an executable file.
@@ -53,7 +120,7 @@ bool parse_mapping(const std::string& line, Mapping& mapping) {
   const auto dash = range.find('-');
   if (dash == std::string::npos || permissions.size() < 3 || permissions[2] != 'x') return false;
   if (mapping.inode == 0 || mapping.path.empty() || mapping.path[0] != '/') return false;
-  return parse_hex(range.substr(0, dash), mapping.begin) &&
+  return parse_device(device, mapping.device) && parse_hex(range.substr(0, dash), mapping.begin) &&
          parse_hex(range.substr(dash + 1), mapping.end) && parse_hex(offset, mapping.offset);
 }
 
@@ -98,18 +165,76 @@ Result<std::vector<Mapping>> Procfs::executable_mappings(std::uint32_t pid) cons
   return mappings;
 }
 
+std::vector<std::string> Procfs::candidates(std::uint32_t pid, const Mapping& mapping) const {
+  const auto root = of(pid) + "/root";
+  std::vector<std::string> paths;
+  for (const auto& path : {mapping.path, with_newlines(mapping.path)}) {
+    paths.push_back(root + path);
+    paths.push_back(root_ + "/self/root" + path);
+    // In another mount namespace, and chrooted in there.
+    char target[4096];
+    const auto length = ::readlink(root.c_str(), target, sizeof target);
+    const std::string_view prefix(target, length > 1 ? static_cast<std::size_t>(length) : 0);
+    if (!prefix.empty() && path.starts_with(prefix)) {
+      paths.push_back(root + path.substr(prefix.size()));
+    }
+  }
+  return paths;
+}
+
+bool Procfs::same_content(std::uint32_t pid, const Mapping& mapping,
+                          const std::string& path) const {
+  // Enough to tell two makes of a library apart; more would be paged in for the target.
+  constexpr std::size_t kCompared = 1 << 20;
+  const auto count = std::min<std::uint64_t>(kCompared, mapping.end - mapping.begin);
+  const auto file = read_at(path, mapping.offset, count);
+  auto memory = read_at(of(pid) + "/mem", mapping.begin, count);
+  if (file.empty() || memory.size() < file.size()) return false;
+  memory.resize(file.size());
+  return same_code(file, memory);
+}
+
 Result<std::string> Procfs::open_path(std::uint32_t pid, const Mapping& mapping) const {
+  std::vector<std::string> same_inode;
+  for (const auto& path : candidates(pid, mapping)) {
+    struct stat info = {};
+    if (::stat(path.c_str(), &info) != 0 || info.st_ino != mapping.inode) continue;
+    if (info.st_dev == mapping.device) return path;
+    same_inode.push_back(path);
+  }
   char range[64];
   std::snprintf(range, sizeof range, "%llx-%llx", static_cast<unsigned long long>(mapping.begin),
                 static_cast<unsigned long long>(mapping.end));
-  for (const auto& path :
-       {of(pid) + "/root" + mapping.path, of(pid) + "/map_files/" + std::string(range)}) {
-    struct stat info = {};
-    if (::stat(path.c_str(), &info) == 0 && info.st_ino == mapping.inode) return path;
+  const auto itself = of(pid) + "/map_files/" + range;
+  struct stat info = {};
+  if (::stat(itself.c_str(), &info) == 0) return itself;
+  const int error = errno;
+  for (const auto& path : same_inode) {
+    if (same_content(pid, mapping, path)) return path;
   }
-  return Error{"cannot open " + mapping.path + " of process " + std::to_string(pid) +
-                   ": neither its root nor its mapping leads to the file that is in use",
+  const auto what = "cannot open " + mapping.path + " of process " + std::to_string(pid);
+  if (error == EPERM || error == EACCES) {
+    return Error{
+        what + ": it is no longer at this path, and opening the mapping itself is not allowed",
+        "run gcause as root, or give it CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE as "
+        "well; or restart the process"};
+  }
+  return Error{what + ": neither its root nor its mapping leads to the file that is in use",
                "give gcause CAP_SYS_PTRACE, and CAP_SYS_ADMIN if the file was replaced on disk"};
+}
+
+bool Procfs::filtered_by_seccomp(std::uint32_t pid) const {
+  struct Closer {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  const auto tasks = of(pid) + "/task";
+  const std::unique_ptr<DIR, Closer> folder(::opendir(tasks.c_str()));
+  for (const dirent* entry; folder && (entry = ::readdir(folder.get())) != nullptr;) {
+    if (entry->d_name[0] == '.') continue;
+    const auto mode = field_of(tasks + "/" + entry->d_name + "/status", "Seccomp");
+    if (mode && *mode != "0") return true;
+  }
+  return false;
 }
 
 std::vector<std::uint32_t> Procfs::children(std::uint32_t pid) const {
@@ -121,13 +246,18 @@ std::vector<std::uint32_t> Procfs::children(std::uint32_t pid) const {
 }
 
 std::uint32_t Procfs::process_of(std::uint32_t id) const {
-  std::ifstream in(of(id) + "/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("Tgid:")) {
-      return static_cast<std::uint32_t>(std::strtoul(line.c_str() + 5, nullptr, 10));
-    }
-  }
-  return id;
+  const auto process = status_field(id, "Tgid");
+  return process ? static_cast<std::uint32_t>(std::strtoul(process->c_str(), nullptr, 10)) : id;
+}
+
+std::optional<std::string> Procfs::status_field(std::uint32_t pid, std::string_view name) const {
+  return field_of(of(pid) + "/status", name);
+}
+
+std::string Procfs::name_space(std::uint32_t pid, const std::string& kind) const {
+  char target[128];
+  const auto length = ::readlink((of(pid) + "/ns/" + kind).c_str(), target, sizeof target);
+  return std::string(target, length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 
 }  // namespace gcause

@@ -16,7 +16,8 @@ struct Mapping {
   std::uint64_t end;     ///< virtual address, exclusive
   std::uint64_t offset;  ///< into the file, bytes
   std::uint64_t inode;
-  std::string path;  ///< as the process sees it
+  std::uint64_t device;  ///< of the file system, as a dev_t
+  std::string path;      ///< as the kernel writes it: a newline as \\012, and " (deleted)"
 };
 
 /// Reads what the kernel tells about one process. `root` is where procfs is mounted; tests give it
@@ -40,16 +41,34 @@ class Procfs {
   /// The executable mappings, one per file, in the order of addresses.
   Result<std::vector<Mapping>> executable_mappings(std::uint32_t pid) const;
 
-  /// A path under which this process can open the file behind a mapping of `pid`, checked by inode:
-  /// through the root of the process, so other mount namespaces work, else by the mapping itself,
-  /// so deleted and replaced files do.
+  /// A path under which this process can open the very file behind a mapping of `pid`:
+  /// 1. through the root of the process, so other mount namespaces work, or through our own, in
+  ///    which the paths of a chrooted process are told; the device and the inode have to agree;
+  /// 2. the mapping itself (map_files), so files that were deleted or replaced on disk work; it
+  ///    takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE;
+  /// 3. a path of 1. with the right inode on another device, as overlayfs and btrfs tell a device
+  ///    of their own: if what the process has mapped of it is what stands in the file.
   Result<std::string> open_path(std::uint32_t pid, const Mapping& mapping) const;
+
+  /// The value of a field of /proc/PID/status, such as "NSpid".
+  std::optional<std::string> status_field(std::uint32_t pid, std::string_view name) const;
+
+  /// A namespace of the process, such as "pid:[4026531836]" for "pid"; empty if that is not told.
+  std::string name_space(std::uint32_t pid, const std::string& kind) const;
+
+  /// Whether any thread of the process runs under a seccomp filter or in strict mode.
+  bool filtered_by_seccomp(std::uint32_t pid) const;
+
+  /// The root directory of the process, as a path that this process can follow.
+  std::string root_directory(std::uint32_t pid) const { return of(pid) + "/root"; }
 
   /// The pids of the children, present ones only.
   std::vector<std::uint32_t> children(std::uint32_t pid) const;
 
  private:
   std::string of(std::uint32_t pid) const { return root_ + "/" + std::to_string(pid); }
+  std::vector<std::string> candidates(std::uint32_t pid, const Mapping& mapping) const;
+  bool same_content(std::uint32_t pid, const Mapping& mapping, const std::string& path) const;
 
   std::string root_;
 };

@@ -22,8 +22,4 @@ RuntimeKind runtime_of(const ElfFile& elf, std::string_view path);
 /// _Py_DebugOffsets (3.13 on).
 PythonBuild python_build(const ElfFile& elf, std::string_view path);
 
-/// The functions that bracket a collection: the collector itself and every clone that the compiler
-/// made of it. Empty where the symbol table was stripped.
-std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build);
-
 }  // namespace gcause

@@ -6,8 +6,11 @@
 #include <iterator>
 #include <set>
 
+#include "target/collector_cache.h"
+#include "target/collector_finder.h"
 #include "target/elf_file.h"
 #include "target/python.h"
+#include "target/runtimes.h"
 
 namespace gcause {
 namespace {
@@ -55,12 +58,17 @@ struct Object {
   ElfFile elf;
 };
 
+/// Puts the site's probe into the function at `address`.
+void place(ProbeSite& site, const ElfFile& elf, std::uint64_t address) {
+  site.point = choose_probe_point(elf.machine(), address, elf.bytes_at(address, kPrologueBytes));
+  site.file_offset = elf.file_offset(site.point.address).value_or(0);
+}
+
 ProbeSite make_site(const Object& object, ProbeKind kind, CallShape shape, std::string symbol,
                     std::uint64_t address) {
-  const auto code = object.elf.bytes_at(address, kPrologueBytes);
-  auto point = choose_probe_point(object.elf.machine(), address, code);
-  const auto offset = object.elf.file_offset(point.address).value_or(0);
-  return {kind, shape, object.path, object.open_path, std::move(symbol), std::move(point), offset};
+  ProbeSite site{kind, shape, object.path, object.open_path, std::move(symbol), {}, 0};
+  place(site, object.elf, address);
+  return site;
 }
 
 /// SSL_read and SSL_read_ex of OpenSSL (1.1.1 on) are thin shells around one internal function
@@ -124,45 +132,44 @@ void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites,
   }
 }
 
-Error no_python(std::uint32_t pid, const std::string& exe, const std::string& other) {
-  if (!other.empty()) {
-    return Error{
-        "process " + std::to_string(pid) + " runs " + other + ", whose collector is not CPython's",
-        "gcause follows CPython 3.8 and later"};
+/// `files` are the mapped ones: as the process sees them, and as they can be opened, if they can.
+/// A runtime that is known by name counts for more than a file that could not be looked into.
+Error no_python(std::uint32_t pid, const std::string& exe,
+                const std::vector<std::pair<std::string, std::string>>& files,
+                const std::optional<Error>& unreadable) {
+  const auto process = "process " + std::to_string(pid);
+  for (const auto& [path, open_path] : files) {
+    if (const auto* other = other_runtime_of(path, open_path)) {
+      return Error{process + " runs " + std::string(other->name) + " (" +
+                       std::string(base_name(path)) + "), whose collector gcause does not follow",
+                   std::string(other->cure)};
+    }
   }
-  return Error{"process " + std::to_string(pid) + " (" + exe + ") is not a CPython process",
+  if (unreadable) return *unreadable;
+  return Error{process + " (" + exe + ") is not a CPython process",
                "give the PID of the Python interpreter itself, not of its launcher or shell"};
 }
 
-/// Finds the collector in the object that holds the runtime.
-Result<Ok> find_collector(const Object& object, Target& target) {
-  const auto build = python_build(object.elf, object.path);
-  target.python_object = object.path;
-  target.python_hex = build.hex;
-  target.python_version = build.version;
-  target.free_threaded = build.free_threaded;
-  std::string why;
-  target.layout = layout_of(object.elf, build, why);
-  if (!target.layout) target.notes.push_back(why);
-  target.collector_object = object.path;
-  const auto functions = collector_functions(object.elf, build);
-  const bool usdt =
-      object.elf.has_usdt("python", "gc__start") && object.elf.has_usdt("python", "gc__done");
-  // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
-  // on); the USDT pair fires for collections only.
-  const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
-  if (!functions.empty() && (bracket_is_exact || !usdt)) {
-    target.collector_method = CollectorMethod::symbol;
-    target.collector_symbol = functions.front().name;
-    target.collector_address = functions.front().address;
-    for (const auto& function : functions) {
-      target.sites.push_back(make_site(object, ProbeKind::collector, CallShape::none,
-                                       std::string(function.name), function.address));
-    }
-    return Ok{};
-  }
-  if (usdt) {
-    target.collector_method = CollectorMethod::usdt;
+ProbeSite make_function_site(const Object& object, ProbeKind kind,
+                             const CollectorFunction& function) {
+  auto site = make_site(object, kind, CallShape::none, function.name, function.address);
+  site.ranges = function.ranges;
+  return site;
+}
+
+Error no_collector(const Object& object, std::uint32_t pid, const FoundCollector& found) {
+  std::string reasons;
+  for (const auto& way : found.ways) reasons += (reasons.empty() ? "" : "; ") + way.result;
+  return Error{"cannot find the collector in " + object.path + " of process " +
+                   std::to_string(pid) + ": " + reasons,
+               "use a Python build with symbols, or one configured with --with-dtrace"};
+}
+
+/// Takes over what was found: the sites and what the reports say of them.
+void add_collector_sites(const Object& object, FoundCollector found, Target& target) {
+  target.collector_method = *found.method;
+  target.collector_ways = std::move(found.ways);
+  if (found.functions.empty()) {
     target.collector_symbol = "gc__start, gc__done";
     target.collector_address = 0;
     target.sites.push_back({ProbeKind::collector_usdt,
@@ -172,17 +179,53 @@ Result<Ok> find_collector(const Object& object, Target& target) {
                             "python:gc__start, python:gc__done",
                             {0, "nop", true},
                             0});
-    return Ok{};
+  } else {
+    target.collector_symbol = found.functions.front().name;
+    target.collector_address = found.functions.front().address;
   }
-  return Error{"cannot find the collector in " + object.path + " of process " +
-                   std::to_string(target.pid) +
-                   ": its symbol table was stripped and it has no USDT probes",
-               "use a Python build with symbols, or one configured with --with-dtrace"};
+  for (const auto& function : found.functions) {
+    target.sites.push_back(make_function_site(object, ProbeKind::collector, function));
+  }
+  for (const auto& function : found.world_stops) {
+    target.sites.push_back(make_function_site(object, ProbeKind::world_stop, function));
+  }
+  for (const auto& function : found.world_starts) {
+    target.sites.push_back(make_function_site(object, ProbeKind::world_start, function));
+  }
+  if (target.free_threaded.value_or(false) && found.world_stops.empty()) {
+    target.notes.push_back(
+        "the functions that stop and start the world are not known, as this build has no symbols "
+        "for them: a pause is the whole collection, and other stops are not seen");
+  }
+}
+
+/// Finds the collector in the object that holds the runtime.
+Result<Ok> find_collector(const Object& object, const std::string& root,
+                          const DescribeOptions& options, Target& target) {
+  const auto build = python_build(object.elf, object.path);
+  target.python_object = object.path;
+  target.python_hex = build.hex;
+  target.python_version = build.version;
+  target.free_threaded = build.free_threaded;
+  std::string why;
+  target.layout = layout_of(object.elf, build, why);
+  if (!target.layout) target.notes.push_back(why);
+  target.collector_object = object.path;
+  // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
+  // on); the USDT pair fires for collections only.
+  const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
+  const CollectorSearch search{object.elf,        build,           object.path, root,
+                               !bracket_is_exact, options.all_ways};
+  auto found = options.cache ? options.cache->find(search) : find_collector_functions(search);
+  if (!found.method) return no_collector(object, target.pid, found);
+  add_collector_sites(object, std::move(found), target);
+  return Ok{};
 }
 
 }  // namespace
 
-Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
+                               const DescribeOptions& options) {
   auto ticks = procfs.start_ticks(pid);
   if (!ticks) {
     return Error{"there is no process " + std::to_string(pid),
@@ -201,11 +244,13 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
   target.pid = pid;
   target.start_ticks = *ticks;
   target.exe = *exe;
-  std::string other_runtime;
+  target.filtered_by_seccomp = procfs.filtered_by_seccomp(pid);
+  std::vector<std::pair<std::string, std::string>> files;
   std::optional<Error> unreadable;
   for (const auto& mapping : *mappings) {
     auto path = procfs.open_path(pid, mapping);
     auto elf = path ? ElfFile::open(*path) : Result<ElfFile>(path.error());
+    files.emplace_back(mapping.path, path ? *path : "");
     target.known_objects.insert(mapping.path);
     if (!elf) {
       if (!unreadable) unreadable = elf.error();
@@ -214,19 +259,32 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
     }
     const Object object{mapping.path, *path, *std::move(elf)};
     const auto runtime = runtime_of(object.elf, object.path);
-    if (runtime == RuntimeKind::other) other_runtime = object.path;
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
-      auto found = find_collector(object, target);
+      auto found = find_collector(object, procfs.root_directory(pid), options, target);
       if (!found) return found.error();
     }
     add_tls_sites(object, target.sites, target.tls);
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
   }
-  if (target.python_object.empty()) {
-    if (unreadable) return *unreadable;
-    return no_python(pid, target.exe, other_runtime);
-  }
+  if (target.python_object.empty()) return no_python(pid, target.exe, files, unreadable);
   return target;
+}
+
+std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site) {
+  if (site.kind != ProbeKind::tls_call || site.symbol.find(',') == std::string::npos) return {site};
+  std::vector<ProbeSite> sites;
+  for (const auto& call : kTlsCalls) {
+    const bool of_site =
+        (", " + site.symbol + ",").find(" " + std::string(call.name) + ",") != std::string::npos;
+    const auto symbol = of_site ? elf.find(call.name) : std::nullopt;
+    if (!symbol) continue;
+    auto exported = site;
+    exported.shape = call.shape;
+    exported.symbol = call.name;
+    place(exported, elf, symbol->address);
+    sites.push_back(std::move(exported));
+  }
+  return sites;
 }
 
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid,

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "recording/timeline.h"
+#include "target/code_range.h"
+#include "target/elf_file.h"
 #include "target/layout.h"
 #include "target/procfs.h"
 #include "target/prologue.h"
@@ -53,6 +55,8 @@ struct ProbeSite {
   /// File offsets of every instruction that leaves the function. Where it is not empty, the end is
   /// taken there and not by a return probe, which a seccomp filter may not survive.
   std::vector<std::uint64_t> exits = {};
+  /// Where the function's code lies, first the part that it is entered at; only of collectors.
+  std::vector<CodeRange> ranges = {};
 };
 
 /// One way to the collector that was tried, for the doctor.
@@ -67,6 +71,7 @@ struct Target {
   std::uint32_t pid;
   std::uint64_t start_ticks;
   std::string exe;
+  bool filtered_by_seccomp = false;  ///< any of its threads: a return probe may kill it
   std::string python_object;
   std::optional<std::uint32_t> python_hex;  ///< PY_VERSION_HEX; only major and minor may be set
   std::optional<std::string> python_version;
@@ -88,9 +93,23 @@ struct Target {
   std::vector<std::string> notes;       ///< what will not be seen, and why; for the doctor
 };
 
+class CollectorCache;
+
+struct DescribeOptions {
+  CollectorCache* cache =
+      nullptr;            ///< of this session: the next process of a Python costs no search
+  bool all_ways = false;  ///< tries every way to the collector, for the doctor
+};
+
 /// Describes a process. Fails where there is no such process, no right to look at it, no CPython
 /// in it, or no way to its collector.
-Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid);
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
+                               const DescribeOptions& options = {});
+
+/// The exported functions that a site stands for which sits in what they all call; just the site,
+/// where it is in a function of its own. For those who cannot use the shared one. `elf` is the
+/// site's object.
+std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site);
 
 /// The probe sites of libraries that are mapped in `pid` now and were not when `known` was made.
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid, Target& known);
