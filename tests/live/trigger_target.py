@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 
-HEAP = 100000  # objects that a full collection walks: some milliseconds
+HEAP = 200000  # objects that a full collection walks: some milliseconds
 YOUNG = 70000  # objects that a young collection walks: more than a millisecond
 AUTOMATIC = 50
 FOREIGN_FILE = "/srv/b\u00fccher/\u65e5\u672c\u8a9e.py"
@@ -128,7 +128,7 @@ def parse(size):
 def work():
     places, long_function = Places(), many_lines()
     gc.callbacks.append(note)
-    for _ in range(5):
+    for _ in range(6):
         by_hand(places, long_function)
     by_hand_too = len(log)
     gc.set_threshold(YOUNG, 20, 2)
