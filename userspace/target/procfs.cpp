@@ -216,8 +216,9 @@ Result<std::string> Procfs::open_path(std::uint32_t pid, const Mapping& mapping)
   if (error == EPERM || error == EACCES) {
     return Error{
         what + ": it is no longer at this path, and opening the mapping itself is not allowed",
-        "run gcause as root, or give it CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE as "
-        "well; or restart the process"};
+        // The folder of the mappings belongs to the user of the process alone.
+        "run gcause as root, or give it CAP_CHECKPOINT_RESTORE as well, and "
+        "CAP_DAC_READ_SEARCH for a process of another user; or restart the process"};
   }
   return Error{what + ": neither its root nor its mapping leads to the file that is in use",
                "give gcause CAP_SYS_PTRACE, and CAP_SYS_ADMIN if the file was replaced on disk"};

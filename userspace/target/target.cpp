@@ -199,8 +199,10 @@ Result<Ok> find_collector(const Object& object, Target& target) {
 Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
   auto ticks = procfs.start_ticks(pid);
   if (!ticks) {
-    return Error{"there is no process " + std::to_string(pid),
-                 "check the PID with ps; inside a container give the PID as seen there"};
+    return Error{
+        "there is no process " + std::to_string(pid),
+        "check the PID with ps; inside a container give the PID as seen there; where /proc is "
+        "mounted with hidepid, run gcause as root or with CAP_SYS_PTRACE"};
   }
   if (const auto process = procfs.process_of(pid); process != pid) {
     return Error{std::to_string(pid) + " is a thread of process " + std::to_string(process),
