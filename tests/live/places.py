@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 
-from attach_tools import (Broken, check, children, CHUNKS, full_pauses, Gcause, last_descendant, method_of,
-                          of_type, Origin, probes_in, run_rows, Skip, Target)
+from attach_tools import (Broken, check, children, CHUNKS, full_pauses, Gcause, image, last_descendant, method_of,
+                          of_type, Origin, Overlay, probes_in, run_rows, Skip, Target)
 
 COLLECTIONS = 10
 APPSERVER = r"""
@@ -57,41 +57,10 @@ def ten(gcause, target, *options):
     return method_of(objects)
 
 
-class Overlay:
-    """A root file system of its own over `lower`, shared with others; ends when unmounted."""
-
-    def __init__(self, folder, name, lower):
-        self.base, self.root = os.path.join(folder, name), os.path.join(folder, name, "root")
-        os.makedirs(self.root)
-        subprocess.run(["mount", "-t", "tmpfs", "none", self.base], check=True)
-        for part in ("root", "upper", "work"):
-            os.mkdir(os.path.join(self.base, part))
-        options = "lowerdir=%s,upperdir=%s/upper,workdir=%s/work" % (lower, self.base, self.base)
-        subprocess.run(["mount", "-t", "overlay", "none", "-o", options, self.root], check=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for path in (self.root, self.base):
-            if os.path.ismount(path):
-                subprocess.run(["umount", "-l", path], check=True)
-
-    def command(self, python):
-        """Starts a Python as process 1 of namespaces of its own, with this root."""
-        script = "mount -t proc none %s/proc && exec chroot %s %s \"$@\"" % (
-            self.root, self.root, shlex.quote(python))
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
-
-
 class Rows:
     def __init__(self, gcause, python, other):
         self.gcause, self.python, self.other = os.path.abspath(gcause), python, other
-        roots = sorted(glob.glob(os.path.join(os.environ.get("GCAUSE_CACHE", "/nonexistent"), "*/usr/bin/python3")))
-        self.image = os.path.dirname(os.path.dirname(os.path.dirname(roots[0]))) if roots else "/"
-        self.image_python = os.path.realpath(self.image + "/usr/bin/python3")
-        if not self.image_python.startswith(self.image):
-            self.image_python = "/usr/bin/python3"
+        self.image, self.image_python = image()
 
     # ---- C42
 
@@ -343,7 +312,8 @@ class Rows:
             results = [run([self.gcause, "record", "-p", str(pid), "-d", "1s"]),
                        run([self.gcause, "doctor", "-p", str(pid)])]
             process.kill()
-        first = "gcause: process %d runs %s (%s), whose collector gcause does not follow" % (pid, name, object_name)
+        first = "gcause: process %d runs %s (%s), whose collector gcause does not follow" % (
+            pid, name, object_name)
         for result in results:
             lines = result.stderr.splitlines()
             check(result.returncode == 1 and len(lines) == 2, "%s: %r", result.returncode, lines)

@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-from attach_tools import check, full_pauses, Gcause, probes_in, run_rows, Skip, Target
+from attach_tools import check, full_pauses, Gcause, image, Overlay, probes_in, run_rows, Skip, Target
 
 # linux/capability.h
 DAC_READ_SEARCH, SYS_PTRACE, PERFMON, BPF, CHECKPOINT_RESTORE = 2, 19, 38, 39, 40
@@ -141,6 +141,12 @@ class Cells:
     def replaced_with(self, folder):
         return self.replaced(folder, NEEDED + (CHECKPOINT_RESTORE, DAC_READ_SEARCH), True)
 
+    def on_overlayfs(self, folder):
+        """Where stat tells another device than maps, and the mapping itself cannot be opened."""
+        with Overlay(folder, "a", image()[0]) as place:
+            with Target(place.command("/usr/bin/python3")) as target:
+                return self.works(target, preexec_fn=nobody_with(NEEDED))
+
     def little_locked_memory(self, folder):
         with Target([self.python]) as target:
             return self.works(target, preexec_fn=nobody_with(NEEDED, MEMLOCK))
@@ -176,7 +182,8 @@ class Cells:
                               prefix=mounts("mount -t tmpfs none /sys/bus/event_source/devices"))
 
     def lockdown(self, mode):
-        text = {"confidentiality": "none integrity [confidentiality]", "integrity": "none [integrity] confidentiality"}
+        text = {"confidentiality": "none integrity [confidentiality]",
+                "integrity": "none [integrity] confidentiality"}
         return mounts("mount -t tmpfs none /sys/kernel/security",
                       "echo '%s' > /sys/kernel/security/lockdown" % text[mode])
 
@@ -219,6 +226,7 @@ def main():
         ("the three; a seccomp filter in the target", cells.with_ptrace_filtered),
         ("the three; executable replaced", cells.replaced_without),
         ("and the two that are named; the same", cells.replaced_with),
+        ("the three; a container on overlayfs", cells.on_overlayfs),
         ("the three; 64 KiB of locked memory", cells.little_locked_memory),
         ("the three; without uprobe_multi", cells.without_multi),
         ("CAP_BPF, CAP_PERFMON; /proc with hidepid", cells.hidden_proc),
