@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What places.py, rights.py and seccomp.py are made with: targets in odd places, and gcause on them."""
+import glob
 import http.server
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -238,6 +240,43 @@ def probes_in(pid):
             if seen != code:
                 differing += sum(1 for a, b in zip(seen, code) if a != b)
     return differing
+
+
+class Overlay:
+    """A root file system of its own over `lower`, shared with others; ends when unmounted."""
+
+    def __init__(self, folder, name, lower):
+        self.base, self.root = os.path.join(folder, name), os.path.join(folder, name, "root")
+        os.makedirs(self.root)
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.base], check=True)
+        for part in ("root", "upper", "work"):
+            os.mkdir(os.path.join(self.base, part))
+        options = "lowerdir=%s,upperdir=%s/upper,workdir=%s/work" % (lower, self.base, self.base)
+        subprocess.run(["mount", "-t", "overlay", "none", "-o", options, self.root], check=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for path in (self.root, self.base):
+            if os.path.ismount(path):
+                subprocess.run(["umount", "-l", path], check=True)
+
+    def command(self, python):
+        """Starts a Python as process 1 of namespaces of its own, with this root."""
+        script = "mount -t proc none %s/proc && exec chroot %s %s \"$@\"" % (
+            self.root, self.root, shlex.quote(python))
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
+
+
+def image():
+    """A root file system for containers and the Python in it: of GCAUSE_CACHE, or the host's own."""
+    cache = os.environ.get("GCAUSE_CACHE", "/nonexistent")
+    for python in sorted(glob.glob(os.path.join(cache, "*/usr/bin/python3"))):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(python)))
+        real = os.path.join(os.path.dirname(python), os.readlink(python)) if os.path.islink(python) else python
+        return root, real
+    return "/", "/usr/bin/python3"
 
 
 class Origin:

@@ -115,6 +115,8 @@ std::vector<CapabilityInfo> detect_capabilities() {
       {"CAP_SYS_PTRACE", "look at processes of other users", false, has(CAP_SYS_PTRACE)},
       {"CAP_CHECKPOINT_RESTORE", "reach files that were deleted or replaced on disk while in use",
        false, has(CAP_CHECKPOINT_RESTORE) || admin},
+      {"CAP_DAC_READ_SEARCH", "the same of processes of other users", false,
+       has(CAP_DAC_READ_SEARCH) || has(CAP_DAC_OVERRIDE)},
   };
 }
 

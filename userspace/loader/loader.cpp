@@ -203,10 +203,15 @@ struct Loader::Impl {
     return Ok{};
   }
 
-  static Error failed(std::uint32_t pid, const ProbeSite& site, int error) {
+  Error failed(std::uint32_t pid, const ProbeSite& site, int error) const {
     std::string what = "cannot attach to " + site.symbol + " in " + site.object + " of process " +
                        std::to_string(pid) + ": " + std::strerror(error);
     if (error == ESRCH) return Error{what, "the process has ended; start it again"};
+    if (error == EACCES && !multi) {
+      return Error{what,
+                   "where uprobe_multi is missing, some kernels want CAP_SYS_ADMIN for a probe: "
+                   "run as root"};
+    }
     return Error{what, error == EPERM || error == EACCES
                            ? "run as root, or give CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
                            : "gcause doctor -p " + std::to_string(pid) + " shows what was tried"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/seccomp_feature.h"
 
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -74,25 +76,77 @@ std::optional<Place> place_of_function() {
   return std::nullopt;
 }
 
-/// A return probe in one process, without a program; it is gone when the descriptor is.
-Fd open_return_probe(pid_t pid, const Place& place) {
-  std::uint32_t type = 0;
-  unsigned bit = 0;
-  std::ifstream(std::string(kProbes) + "type") >> type;
-  std::string format;  // "config:0"
-  std::ifstream(std::string(kProbes) + "format/retprobe") >> format;
-  if (const auto colon = format.find(':'); colon != std::string::npos) {
-    bit = static_cast<unsigned>(std::strtoul(format.c_str() + colon + 1, nullptr, 10)) & 63;
+/// A return probe in one process that knows whether it fired; it is gone when the object is.
+class ReturnProbe {
+ public:
+  /// As an uprobe_multi link, else as a perf event, which on some kernels takes CAP_SYS_ADMIN.
+  /// errno tells why there is none.
+  static std::optional<ReturnProbe> attach(pid_t pid, const Place& place) {
+    ReturnProbe probe;
+    if (probe.link(pid, place) || probe.open_event(pid, place)) return probe;
+    return std::nullopt;
   }
-  perf_event_attr attributes = {};
-  attributes.type = type;
-  attributes.size = sizeof attributes;
-  attributes.config = 1ULL << bit;
-  attributes.config1 = reinterpret_cast<std::uint64_t>(place.path.c_str());
-  attributes.config2 = place.offset;
-  return Fd(static_cast<int>(
-      ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
-}
+
+  bool fired() const {
+    std::uint64_t hits = 0;
+    if (event_) return ::read(event_.get(), &hits, sizeof hits) == sizeof hits && hits > 0;
+    const std::uint32_t key = 0;
+    return ::bpf_map_lookup_elem(hits_.get(), &key, &hits) == 0 && hits > 0;
+  }
+
+ private:
+  bool link(pid_t pid, const Place& place) {
+    hits_ = Fd(::bpf_map_create(BPF_MAP_TYPE_ARRAY, nullptr, sizeof(std::uint32_t),
+                                sizeof(std::uint64_t), 1, nullptr));
+    // *hits = 1; return 0. The first instruction takes two places.
+    const bpf_insn program[] = {
+        {BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_VALUE, 0, hits_.get()},
+        {0, 0, 0, 0, 0},
+        {BPF_ST | BPF_MEM | BPF_DW, BPF_REG_1, 0, 0, 1},
+        {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},
+        {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
+    };
+    LIBBPF_OPTS(bpf_prog_load_opts, load);
+    load.expected_attach_type = BPF_TRACE_UPROBE_MULTI;
+    program_ = Fd(
+        ::bpf_prog_load(BPF_PROG_TYPE_KPROBE, nullptr, "GPL", program, std::size(program), &load));
+    if (!program_) return false;
+    const unsigned long offset = place.offset;
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    options.uprobe_multi.path = place.path.c_str();
+    options.uprobe_multi.offsets = &offset;
+    options.uprobe_multi.cnt = 1;
+    options.uprobe_multi.flags = BPF_F_UPROBE_MULTI_RETURN;
+    options.uprobe_multi.pid = static_cast<__u32>(pid);
+    link_ = Fd(::bpf_link_create(program_.get(), -1, BPF_TRACE_UPROBE_MULTI, &options));
+    return static_cast<bool>(link_);
+  }
+
+  bool open_event(pid_t pid, const Place& place) {
+    std::uint32_t type = 0;
+    unsigned bit = 0;
+    std::ifstream(std::string(kProbes) + "type") >> type;
+    std::string format;  // "config:0"
+    std::ifstream(std::string(kProbes) + "format/retprobe") >> format;
+    if (const auto colon = format.find(':'); colon != std::string::npos) {
+      bit = static_cast<unsigned>(std::strtoul(format.c_str() + colon + 1, nullptr, 10)) & 63;
+    }
+    perf_event_attr attributes = {};
+    attributes.type = type;
+    attributes.size = sizeof attributes;
+    attributes.config = 1ULL << bit;
+    attributes.config1 = reinterpret_cast<std::uint64_t>(place.path.c_str());
+    attributes.config2 = place.offset;
+    event_ = Fd(static_cast<int>(
+        ::syscall(SYS_perf_event_open, &attributes, pid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+    return static_cast<bool>(event_);
+  }
+
+  Fd hits_;
+  Fd program_;
+  Fd link_;
+  Fd event_;
+};
 
 Error cannot(const std::string& why) {
   return Error{"cannot find out whether return probes survive a seccomp filter: " + why,
@@ -115,7 +169,7 @@ Result<bool> return_probes_survive_seccomp() {
     ::close(writing.get());
     call_under_filter(reading.get());
   }
-  const Fd probe = open_return_probe(child, *place);
+  const auto probe = ReturnProbe::attach(child, *place);
   const int error = errno;
   if (probe) (void)!::write(writing.get(), "g", 1);
   writing = Fd();
@@ -125,10 +179,7 @@ Result<bool> return_probes_survive_seccomp() {
   if (!probe) return cannot(std::strerror(error));
   if (WIFSIGNALED(status)) return false;
   if (WEXITSTATUS(status) != 0) return cannot("a process cannot be given a seccomp filter here");
-  std::uint64_t hits = 0;
-  if (::read(probe.get(), &hits, sizeof hits) != sizeof hits || hits == 0) {
-    return cannot("the probe did not fire");
-  }
+  if (!probe->fired()) return cannot("the probe did not fire");
   return true;
 }
 

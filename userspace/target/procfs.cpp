@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -182,13 +183,27 @@ std::vector<std::string> Procfs::candidates(std::uint32_t pid, const Mapping& ma
   return paths;
 }
 
+/// The file of the memory belongs to the user of the process alone; CAP_SYS_PTRACE by itself does
+/// not open it, but allows the system call.
+std::vector<std::uint8_t> Procfs::read_memory(std::uint32_t pid, std::uint64_t address,
+                                              std::size_t count) const {
+  auto bytes = read_at(of(pid) + "/mem", address, count);
+  if (!bytes.empty() || root_ != "/proc") return bytes;
+  bytes.resize(count);
+  const iovec local = {bytes.data(), count};
+  const iovec remote = {reinterpret_cast<void*>(address), count};
+  const auto got = ::process_vm_readv(static_cast<pid_t>(pid), &local, 1, &remote, 1, 0);
+  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return bytes;
+}
+
 bool Procfs::same_content(std::uint32_t pid, const Mapping& mapping,
                           const std::string& path) const {
   // Enough to tell two makes of a library apart; more would be paged in for the target.
   constexpr std::size_t kCompared = 1 << 20;
   const auto count = std::min<std::uint64_t>(kCompared, mapping.end - mapping.begin);
   const auto file = read_at(path, mapping.offset, count);
-  auto memory = read_at(of(pid) + "/mem", mapping.begin, count);
+  auto memory = read_memory(pid, mapping.begin, count);
   if (file.empty() || memory.size() < file.size()) return false;
   memory.resize(file.size());
   return same_code(file, memory);
@@ -216,8 +231,9 @@ Result<std::string> Procfs::open_path(std::uint32_t pid, const Mapping& mapping)
   if (error == EPERM || error == EACCES) {
     return Error{
         what + ": it is no longer at this path, and opening the mapping itself is not allowed",
-        "run gcause as root, or give it CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE as "
-        "well; or restart the process"};
+        // The folder of the mappings belongs to the user of the process alone.
+        "run gcause as root, or give it CAP_CHECKPOINT_RESTORE as well, and "
+        "CAP_DAC_READ_SEARCH for a process of another user; or restart the process"};
   }
   return Error{what + ": neither its root nor its mapping leads to the file that is in use",
                "give gcause CAP_SYS_PTRACE, and CAP_SYS_ADMIN if the file was replaced on disk"};

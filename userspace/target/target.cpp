@@ -228,8 +228,10 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
                                const DescribeOptions& options) {
   auto ticks = procfs.start_ticks(pid);
   if (!ticks) {
-    return Error{"there is no process " + std::to_string(pid),
-                 "check the PID with ps; inside a container give the PID as seen there"};
+    return Error{
+        "there is no process " + std::to_string(pid),
+        "check the PID with ps; inside a container give the PID as seen there; where /proc is "
+        "mounted with hidepid, run gcause as root or with CAP_SYS_PTRACE"};
   }
   if (const auto process = procfs.process_of(pid); process != pid) {
     return Error{std::to_string(pid) + " is a thread of process " + std::to_string(process),
