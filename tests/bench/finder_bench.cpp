@@ -3,10 +3,12 @@
 // Finds the collector in files and says how long that took: the first time, and the second time out
 // of the cache. Opening the file is part of both.
 //
-//     finder_bench [--scan-only] [--json] FILE...
+//     finder_bench [--scan-only | --all-ways] [--root DIR] [--json] FILE...
 //
-// --scan-only searches the code alone, as if there were no symbols and no probes. --json prints one
-// line of JSON for each file. Ends with 1 if a file has no collector that can be found.
+// --scan-only searches the code alone, as if there were no symbols and no probes; --all-ways goes
+// on behind the way that is taken. --root is the root directory of a target, for its debug files.
+// --json prints one line of JSON for each file. Ends with 1 if a file has no collector that can be
+// found.
 
 #include <chrono>
 #include <cstdio>
@@ -27,25 +29,34 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+struct Options {
+  bool scan_only = false;
+  bool all_ways = false;
+  bool json = false;
+  std::string root;
+  std::vector<std::string> files;
+};
+
 struct Outcome {
   gcause::FoundCollector found;
   double milliseconds;
 };
 
-gcause::Result<Outcome> search(const std::string& path, bool scan_only,
+gcause::Result<Outcome> search(const std::string& path, const Options& options,
                                gcause::CollectorCache& cache) {
   const auto begin = Clock::now();
   auto elf = gcause::ElfFile::open(path);
   if (!elf) return elf.error();
   Outcome outcome{};
-  if (scan_only) {
+  if (options.scan_only) {
     auto scan = gcause::scan_for_collector(*elf);
     if (!scan.functions.empty()) outcome.found.method = gcause::CollectorMethod::scan;
     outcome.found.functions = std::move(scan.functions);
     outcome.found.ways.push_back(
         {gcause::CollectorMethod::scan, outcome.found.method.has_value(), std::move(scan.result)});
   } else {
-    outcome.found = cache.find({*elf, gcause::python_build(*elf, path), path, ""});
+    outcome.found = cache.find(
+        {*elf, gcause::python_build(*elf, path), path, options.root, false, options.all_ways});
   }
   outcome.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return outcome;
@@ -92,28 +103,48 @@ void print_text(const std::string& path, const Outcome& first, const Outcome& se
   }
 }
 
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--scan-only") {
+      options.scan_only = true;
+    } else if (argument == "--all-ways") {
+      options.all_ways = true;
+    } else if (argument == "--json") {
+      options.json = true;
+    } else if (argument == "--root" && i + 1 < argc) {
+      options.root = argv[++i];
+    } else {
+      options.files.emplace_back(argument);
+    }
+  }
+  return options;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool scan_only = false, json = false, all_found = true;
+  const auto options = parse(argc, argv);
+  bool all_found = !options.files.empty();
   gcause::CollectorCache cache;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--scan-only" || argument == "--json") {
-      (argument == "--json" ? json : scan_only) = true;
-      continue;
-    }
-    const auto first = search(argument, scan_only, cache);
-    const auto second = search(argument, scan_only, cache);
-    if (!first || !second) {
+  for (const auto& file : options.files) {
+    const auto first = search(file, options, cache);
+    if (!first) {
       std::fprintf(stderr, "finder_bench: %s\n", first.error().what.c_str());
       all_found = false;
       continue;
     }
-    if (json) {
-      std::printf("%s\n", json_of(argument, *first, *second).dump().c_str());
+    const auto second = search(file, options, cache);
+    if (!second) {
+      std::fprintf(stderr, "finder_bench: %s\n", second.error().what.c_str());
+      all_found = false;
+      continue;
+    }
+    if (options.json) {
+      std::printf("%s\n", json_of(file, *first, *second).dump().c_str());
     } else {
-      print_text(argument, *first, *second);
+      print_text(file, *first, *second);
     }
     all_found = all_found && first->found.method;
   }
