@@ -62,32 +62,12 @@ bool is_patch_level(std::string_view rest) {
   return rest.empty() || rest == "+";
 }
 
-/// "3.9.2": PY_VERSION, which stands alone among the constants of every CPython; nothing where
-/// several do.
-std::optional<std::uint32_t> version_in_constants(const ElfFile& elf) {
+/// The constants of the file, where a version is looked for.
+std::optional<std::uint32_t> version_in_file(const ElfFile& elf) {
   const auto section = elf.section(".rodata");
   if (!section || section->size > kMostConstants) return std::nullopt;
   const auto bytes = elf.bytes_at(section->address, section->size);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::optional<std::uint32_t> found;
-  for (auto at = text.find("\0003."sv); at != std::string_view::npos;
-       at = text.find("\0003."sv, at + 1)) {
-    const auto constant = text.substr(at + 1, text.find('\0', at + 1) - at - 1);
-    const auto dot = constant.find('.', 2);
-    const auto minor = constant.substr(2, dot - std::min<std::size_t>(dot, 2));
-    if (dot == std::string_view::npos || constant.size() > 12) continue;
-    unsigned value = 0;
-    const auto parsed = std::from_chars(minor.data(), minor.data() + minor.size(), value);
-    if (parsed.ec != std::errc() || parsed.ptr != minor.data() + minor.size()) continue;
-    if (value < 8 || value > 99 || !is_patch_level(constant.substr(dot))) continue;
-    // What names the standard library must say the same: other libraries have versions, too.
-    const auto library = "python3." + std::string(minor);
-    if (text.find(library) == std::string_view::npos) continue;
-    const std::uint32_t hex = 3u << 24 | value << 16;
-    if (found && *found != hex) return std::nullopt;
-    found = hex;
-  }
-  return found;
+  return version_in_constants({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 /// The name without the suffixes that compilers give to clones and local copies.
@@ -106,6 +86,30 @@ RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
                                                             : RuntimeKind::none;
 }
 
+std::optional<std::uint32_t> version_in_constants(std::string_view text) {
+  std::optional<std::uint32_t> found;
+  for (auto at = text.find("\0003."sv); at != std::string_view::npos;
+       at = text.find("\0003."sv, at + 1)) {
+    const auto end = text.find('\0', at + 1);
+    if (end == std::string_view::npos) break;
+    const auto constant = text.substr(at + 1, end - at - 1);
+    const auto dot = constant.find('.', 2);
+    const auto minor = constant.substr(2, dot - std::min<std::size_t>(dot, 2));
+    if (dot == std::string_view::npos || constant.size() > 12) continue;
+    unsigned value = 0;
+    const auto parsed = std::from_chars(minor.data(), minor.data() + minor.size(), value);
+    if (parsed.ec != std::errc() || parsed.ptr != minor.data() + minor.size()) continue;
+    if (value < 8 || value > 99 || !is_patch_level(constant.substr(dot))) continue;
+    // What names the standard library must say the same: other libraries have versions, too.
+    const auto library = "python3." + std::string(minor);
+    if (text.find(library) == std::string_view::npos) continue;
+    const std::uint32_t hex = 3u << 24 | value << 16;
+    if (found && *found != hex) return std::nullopt;
+    found = hex;
+  }
+  return found;
+}
+
 PythonBuild python_build(const ElfFile& elf, std::string_view path) {
   PythonBuild build;
   const auto runtime = runtime_symbol(elf);
@@ -122,7 +126,7 @@ PythonBuild python_build(const ElfFile& elf, std::string_view path) {
     const auto soname = elf.soname();
     if (soname) build.hex = version_in_name(*soname);
     if (!build.hex) build.hex = version_in_name(path);
-    if (!build.hex) build.hex = version_in_constants(elf);
+    if (!build.hex) build.hex = version_in_file(elf);
     if (build.hex) {
       build.version =
           std::to_string(*build.hex >> 24) + "." + std::to_string((*build.hex >> 16) & 0xff);

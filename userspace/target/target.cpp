@@ -7,7 +7,9 @@
 #include <set>
 
 #include "target/elf_file.h"
+#include "target/process_memory.h"
 #include "target/python.h"
+#include "target/python_process.h"
 
 namespace gcause {
 namespace {
@@ -180,6 +182,14 @@ Result<Ok> find_collector(const Object& object, Target& target) {
                "use a Python build with symbols, or one configured with --with-dtrace"};
 }
 
+void set_addresses(const Object& object, const Mapping& mapping, Target& target) {
+  if (!target.layout) return;
+  ProcessMemory memory(target.pid);
+  const auto found = python_addresses(object.elf, mapping, *target.layout, memory);
+  target.runtime_address = found.runtime;
+  target.code_type_address = found.code_type;
+}
+
 }  // namespace
 
 Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
@@ -218,6 +228,7 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
       auto found = find_collector(object, target);
       if (!found) return found.error();
+      set_addresses(object, mapping, target);
     }
     add_tls_sites(object, target.sites, target.tls);
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
