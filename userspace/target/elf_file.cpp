@@ -169,6 +169,22 @@ std::vector<std::uint8_t> ElfFile::bytes_at(std::uint64_t address, std::size_t c
   return bytes;
 }
 
+std::optional<std::uint64_t> ElfFile::executable_address(std::uint64_t offset,
+                                                         std::uint64_t length) const {
+  std::size_t count = 0;
+  if (::elf_getphdrnum(elf_.get(), &count) != 0) return std::nullopt;
+  for (std::size_t i = 0; i < count; ++i) {
+    GElf_Phdr header;
+    if (!::gelf_getphdr(elf_.get(), static_cast<int>(i), &header)) return std::nullopt;
+    const bool executable = header.p_type == PT_LOAD && (header.p_flags & PF_X);
+    // The mapping begins at a page, the segment may begin within it.
+    const bool shows = offset < header.p_offset ? header.p_offset - offset < length
+                                                : offset - header.p_offset < header.p_filesz;
+    if (executable && shows) return header.p_vaddr + (offset - header.p_offset);
+  }
+  return std::nullopt;
+}
+
 std::optional<ElfSection> ElfFile::section(std::string_view name) const {
   std::size_t names = 0;
   if (::elf_getshdrstrndx(elf_.get(), &names) != 0) return std::nullopt;

@@ -68,6 +68,10 @@ class ElfFile {
   /// Up to `count` bytes of the file's image at a virtual address; fewer at the segment's end.
   std::vector<std::uint8_t> bytes_at(std::uint64_t address, std::size_t count) const;
 
+  /// The virtual address at which the executable segment would have the byte at `offset`, for a
+  /// mapping of `length` bytes from there on that shows some of that segment.
+  std::optional<std::uint64_t> executable_address(std::uint64_t offset, std::uint64_t length) const;
+
   /// The first loaded section of this name, whose contents bytes_at() gives.
   std::optional<ElfSection> section(std::string_view name) const;
 

@@ -61,17 +61,29 @@ bool is_patch_level(std::string_view rest) {
   return rest.empty() || rest == "+";
 }
 
-/// "3.9.2": PY_VERSION, which stands alone among the constants of every CPython; nothing where
-/// several do.
-std::optional<std::uint32_t> version_in_constants(const ElfFile& elf) {
+/// The constants of the file, where a version is looked for.
+std::optional<std::uint32_t> version_in_file(const ElfFile& elf) {
   const auto section = elf.section(".rodata");
   if (!section || section->size > kMostConstants) return std::nullopt;
   const auto bytes = elf.bytes_at(section->address, section->size);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return version_in_constants({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
+  if (base_name(path).find("pypy") != std::string_view::npos) return RuntimeKind::other;
+  return elf.find("PyGC_Collect") && elf.find("_PyRuntime") ? RuntimeKind::cpython
+                                                            : RuntimeKind::none;
+}
+
+std::optional<std::uint32_t> version_in_constants(std::string_view text) {
   std::optional<std::uint32_t> found;
   for (auto at = text.find("\0003."sv); at != std::string_view::npos;
        at = text.find("\0003."sv, at + 1)) {
-    const auto constant = text.substr(at + 1, text.find('\0', at + 1) - at - 1);
+    const auto end = text.find('\0', at + 1);
+    if (end == std::string_view::npos) break;
+    const auto constant = text.substr(at + 1, end - at - 1);
     const auto dot = constant.find('.', 2);
     const auto minor = constant.substr(2, dot - std::min<std::size_t>(dot, 2));
     if (dot == std::string_view::npos || constant.size() > 12) continue;
@@ -87,14 +99,6 @@ std::optional<std::uint32_t> version_in_constants(const ElfFile& elf) {
     found = hex;
   }
   return found;
-}
-
-}  // namespace
-
-RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
-  if (base_name(path).find("pypy") != std::string_view::npos) return RuntimeKind::other;
-  return elf.find("PyGC_Collect") && elf.find("_PyRuntime") ? RuntimeKind::cpython
-                                                            : RuntimeKind::none;
 }
 
 PythonBuild python_build(const ElfFile& elf, std::string_view path) {
@@ -113,7 +117,7 @@ PythonBuild python_build(const ElfFile& elf, std::string_view path) {
     const auto soname = elf.soname();
     if (soname) build.hex = version_in_name(*soname);
     if (!build.hex) build.hex = version_in_name(path);
-    if (!build.hex) build.hex = version_in_constants(elf);
+    if (!build.hex) build.hex = version_in_file(elf);
     if (build.hex) {
       build.version =
           std::to_string(*build.hex >> 24) + "." + std::to_string((*build.hex >> 16) & 0xff);

@@ -9,7 +9,9 @@
 #include "target/collector_cache.h"
 #include "target/collector_finder.h"
 #include "target/elf_file.h"
+#include "target/process_memory.h"
 #include "target/python.h"
+#include "target/python_process.h"
 #include "target/runtimes.h"
 
 namespace gcause {
@@ -222,6 +224,14 @@ Result<Ok> find_collector(const Object& object, const std::string& root,
   return Ok{};
 }
 
+void set_addresses(const Object& object, const Mapping& mapping, Target& target) {
+  if (!target.layout) return;
+  ProcessMemory memory(target.pid);
+  const auto found = python_addresses(object.elf, mapping, *target.layout, memory);
+  target.runtime_address = found.runtime;
+  target.code_type_address = found.code_type;
+}
+
 }  // namespace
 
 Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
@@ -264,6 +274,7 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
       auto found = find_collector(object, procfs.root_directory(pid), options, target);
       if (!found) return found.error();
+      set_addresses(object, mapping, target);
     }
     add_tls_sites(object, target.sites, target.tls);
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
