@@ -120,6 +120,8 @@ static __always_inline u32 reason_of(struct thread *thread, struct target *targe
 		s32 count;
 	} young = {};
 
+	if (!layout->gc_generations)
+		return 0;
 	if (!read_int(gc_state + layout->gc_enabled))
 		return COLLECTION_MANUAL;
 	bpf_probe_read_user(&young, sizeof(young),

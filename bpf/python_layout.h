@@ -52,7 +52,7 @@ struct python_layout {
 	/* struct _gc_runtime_state */
 	u32 gc_enabled; /* int */
 	u32 gc_collecting; /* int: a collection is on */
-	u32 gc_generations; /* 3 of {head 16, threshold int, count int}: 24 bytes each */
+	u32 gc_generations; /* 0, if not known; 3 of {head 16, threshold int, count int}: 24 bytes each */
 	u32 gc_permanent; /* permanent_generation, whose list of objects gc.freeze() fills */
 	u32 gc_stats; /* 3 of {collections, collected, uncollectable}: s64 each; or a pointer, see flags */
 	/* struct gc_stats: per generation a ring of records, and behind it the index of the latest */

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "memory_test_support.h"
 #include "target/python.h"
 
 // What the linker gives this test program; its own file and memory are the ones to look into.
@@ -93,6 +94,84 @@ TEST_CASE("the version that stands alone among the constants") {
         "\0003.7.2\0python3.7\0"sv, "\0003.99999999999.2\0"sv}) {
     CAPTURE(std::string(text));
     CHECK_FALSE(version_in_constants(text));
+  }
+}
+
+constexpr std::uint64_t kRuntime = 0x1000, kMain = 0x10000, kObjects = 0x20000;
+
+python_layout layout_3_12() {
+  std::string why;
+  const auto layout = layout_of_version(0x030c01f0, 62, why);
+  REQUIRE(layout);
+  return *layout;
+}
+
+/// An interpreter whose generations begin at `place`, each with one object.
+void put_collector(FakeMemory& memory, const python_layout& layout, std::uint32_t place) {
+  memory.put(kRuntime + layout.runtime_interpreters, kMain);
+  const auto state = kMain + layout.interpreter_gc;
+  memory.link(state + layout.gc_permanent, state + layout.gc_permanent);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const auto head = state + place + 24 * i;
+    const auto object = kObjects + 0x100 * i;
+    memory.put(head + 16, std::int32_t{10});
+    memory.link(head, object, 1);
+    memory.link(object, head, 2);
+  }
+}
+
+TEST_CASE("the generations are found in either place of a version") {
+  for (const std::uint32_t below : {0u, 4u}) {
+    auto layout = layout_3_12();
+    const auto place = layout.gc_generations - below;
+    FakeMemory memory;
+    put_collector(memory, layout, place);
+    CHECK(find_generations(kRuntime, layout, memory) == Generations::found);
+    CHECK(layout.gc_generations == place);
+  }
+}
+
+TEST_CASE("one list of three may be apart, as while it is collected") {
+  auto layout = layout_3_12();
+  const auto place = layout.gc_generations - 4;
+  FakeMemory memory;
+  put_collector(memory, layout, place);
+  memory.put(kObjects + 8, std::uint64_t{5});  // _gc_prev holds a count of references meanwhile
+  CHECK(find_generations(kRuntime, layout, memory) == Generations::found);
+  CHECK(layout.gc_generations == place);
+}
+
+TEST_CASE("generations that are nowhere are not known") {
+  auto layout = layout_3_12();
+  FakeMemory memory;
+  put_collector(memory, layout, layout.gc_generations + 8);
+  CHECK(find_generations(kRuntime, layout, memory) == Generations::unknown);
+  CHECK(layout.gc_generations == 0);
+}
+
+TEST_CASE("an interpreter that is not set up is asked again") {
+  auto layout = layout_3_12();
+  const auto before = layout.gc_generations;
+  FakeMemory memory;
+  CHECK(find_generations(kRuntime, layout, memory) == Generations::not_set_up);
+  memory.put(kRuntime + layout.runtime_interpreters, kMain);
+  memory.put(kMain + layout.interpreter_gc + layout.gc_permanent, std::uint64_t{0});
+  CHECK(find_generations(kRuntime, layout, memory) == Generations::not_set_up);
+  CHECK(layout.gc_generations == before);
+}
+
+TEST_CASE("without the lock there are thresholds and no lists") {
+  for (const std::uint32_t below : {0u, 4u}) {
+    auto layout = layout_3_12();
+    layout.flags |= LAYOUT_FREE_THREADED;
+    const auto place = layout.gc_generations - below;
+    FakeMemory memory;
+    memory.put(kRuntime + layout.runtime_interpreters, kMain);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      memory.put(kMain + layout.interpreter_gc + place + 24 * i + 16, std::int32_t{2000});
+    }
+    CHECK(find_generations(kRuntime, layout, memory) == Generations::found);
+    CHECK(layout.gc_generations == place);
   }
 }
 

@@ -240,10 +240,9 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   const auto& progs = skeleton.progs;
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
   std::vector<bpf_program*> target = {
-      progs.collector_enter, progs.collector_return, progs.collector_start,
-      progs.collector_done,  progs.collector_exit,   progs.world_stop,
-      progs.world_start,     progs.tls_enter,        progs.tls_return,
-      progs.tls_exit,        progs.tls_free};
+      progs.collector_enter, progs.collector_return, progs.collector_start, progs.collector_done,
+      progs.collector_exit,  progs.world_stop,       progs.world_start,     progs.tls_enter,
+      progs.tls_return,      progs.tls_exit,         progs.tls_free};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -289,7 +288,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   return std::unique_ptr<Loader>(new Loader(std::move(impl)));
 }
 
-Result<> Loader::attach(const Target& target) {
+Result<> Loader::refresh(const Target& target) {
   ::target settings = {};
   settings.runtime = target.runtime_address;
   settings.code_type = target.code_type_address;
@@ -298,6 +297,7 @@ Result<> Loader::attach(const Target& target) {
   if (target.layout && target.runtime_address != 0) {
     settings.flags = TARGET_HAS_LAYOUT;
     settings.layout = *target.layout;
+    if (!target.generations_checked) settings.layout.gc_generations = 0;
   }
   for (const auto& site : target.sites) {
     if (site.kind == ProbeKind::world_stop) settings.flags |= TARGET_WORLD_PROBED;
@@ -308,6 +308,11 @@ Result<> Loader::attach(const Target& target) {
         "cannot follow process " + std::to_string(target.pid) + ": " + std::strerror(errno),
         "at most " + std::to_string(MAX_TARGETS) + " processes can be followed"};
   }
+  return Ok{};
+}
+
+Result<> Loader::attach(const Target& target) {
+  if (auto told = refresh(target); !told) return told;
   return attach_sites(target, target.sites);
 }
 

@@ -34,6 +34,9 @@ class Loader {
   /// Puts the probes of one process in. They stay silent until `activate`.
   Result<> attach(const Target& target);
 
+  /// Takes over what has been found out since about a process that is followed already.
+  Result<> refresh(const Target& target);
+
   /// Puts more probes into a process that is followed already.
   Result<> attach_sites(const Target& target, const std::vector<ProbeSite>& sites);
 

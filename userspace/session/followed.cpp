@@ -49,7 +49,7 @@ Result<> FollowedProcesses::add(Target target) {
 
 std::optional<CollectorSettings> FollowedProcesses::watch_settings(Process& process) {
   const auto& target = process.target;
-  if (!target.layout || target.runtime_address == 0) return std::nullopt;
+  if (!target.generations_checked) return std::nullopt;
   process.settings.emplace(std::make_unique<ProcessMemory>(target.pid), *target.layout,
                            target.runtime_address);
   std::optional<CollectorSettings> of_main;
@@ -62,6 +62,19 @@ std::optional<CollectorSettings> FollowedProcesses::watch_settings(Process& proc
     }
   }
   return of_main;
+}
+
+/// A process that was followed before its interpreter was set up.
+void FollowedProcesses::settle_layout(Process& process) {
+  auto& target = process.target;
+  if (target.generations_checked || !target.layout) return;
+  check_generations(target);
+  if (!target.generations_checked) return;
+  // A process that ends meanwhile is told by its exit.
+  (void)!loader_.refresh(target);
+  if (auto gc = watch_settings(process)) {
+    first_settings_.push_back({now_monotonic(), target.pid, 0, *std::move(gc)});
+  }
 }
 
 std::vector<SettingsChanged> FollowedProcesses::settings_changes(Ns now) {
@@ -122,6 +135,7 @@ void FollowedProcesses::tick(Ns now) {
     if (target && add(*std::move(target))) continue;
     if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
   }
+  for (auto& [pid, process] : processes_) settle_layout(process);
   if (now < next_scan_) return;
   next_scan_ = now + kScanEvery;
   for (auto& [pid, process] : processes_) {

@@ -75,6 +75,7 @@ class FollowedProcesses {
 
   /// Begins to watch the collector's settings; returns those of the main interpreter.
   std::optional<CollectorSettings> watch_settings(Process& process);
+  void settle_layout(Process& process);
   void remove(std::uint32_t pid);
   void blocked_in_read(std::uint32_t pid);
 

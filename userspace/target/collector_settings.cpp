@@ -103,7 +103,7 @@ std::optional<SettingsWatch::Glance> SettingsWatch::glance(std::int64_t interpre
   const auto enabled = at<std::int32_t>(bytes, layout_.gc_enabled);
   if (enabled != 0 && enabled != 1) return std::nullopt;
   glance.state.enabled = enabled == 1;
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 3 && layout_.gc_generations != 0; ++i) {
     const auto generation = layout_.gc_generations + i * kGenerationBytes;
     glance.state.thresholds[i] = at<std::int32_t>(bytes, generation + 16);
     glance.counts[i] = at<std::int32_t>(bytes, generation + 20);
@@ -141,8 +141,10 @@ std::vector<SettingsWatch::Glance> SettingsWatch::glances() {
 CollectorSettings SettingsWatch::full(const Glance& glance) {
   CollectorSettings gc;
   gc.enabled = glance.state.enabled;
-  gc.thresholds.assign(glance.state.thresholds.begin(), glance.state.thresholds.end());
-  gc.counts.assign(glance.counts.begin(), glance.counts.end());
+  if (layout_.gc_generations != 0) {
+    gc.thresholds.assign(glance.state.thresholds.begin(), glance.state.thresholds.end());
+    gc.counts.assign(glance.counts.begin(), glance.counts.end());
+  }
   if (!(layout_.flags & LAYOUT_FREE_THREADED)) {
     // A walk that meets a change of the list is worth another.
     const Ns deadline = cpu_time() + limits_.time;

@@ -27,4 +27,15 @@ struct PythonAddresses {
 PythonAddresses python_addresses(const ElfFile& elf, const Mapping& mapping,
                                  const python_layout& layout, Memory& memory);
 
+enum class Generations : std::uint8_t {
+  not_set_up,  ///< the interpreter is still being made: to be asked again
+  found,
+  unknown,  ///< not where any known build has them; the layout says so then
+};
+
+/// Looks where the collector's generations are in this process, and corrects `layout`. Within one
+/// version they have two places: distributions that align a PyGC_Head to 4 bytes, as Debian does
+/// for 3.13, have them 4 bytes further down than others, and no size in _Py_DebugOffsets shows it.
+Generations find_generations(std::uint64_t runtime, python_layout& layout, Memory& memory);
+
 }  // namespace gcause

@@ -230,6 +230,7 @@ void set_addresses(const Object& object, const Mapping& mapping, Target& target)
   const auto found = python_addresses(object.elf, mapping, *target.layout, memory);
   target.runtime_address = found.runtime;
   target.code_type_address = found.code_type;
+  check_generations(target);
 }
 
 }  // namespace
@@ -281,6 +282,23 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
   }
   if (target.python_object.empty()) return no_python(pid, target.exe, files, unreadable);
   return target;
+}
+
+void check_generations(Target& target) {
+  if (!target.layout || target.runtime_address == 0) return;
+  ProcessMemory memory(target.pid);
+  switch (find_generations(target.runtime_address, *target.layout, memory)) {
+    case Generations::not_set_up:
+      return;
+    case Generations::found:
+      break;
+    case Generations::unknown:
+      target.notes.push_back(
+          "the collector's generations are not where this version has them: the reason of a pause "
+          "and the collector's settings are not known");
+      break;
+  }
+  target.generations_checked = true;
 }
 
 std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site) {

@@ -79,6 +79,7 @@ struct Target {
   std::uint64_t runtime_address = 0;    ///< of _PyRuntime in the process; 0 if not known
   std::uint64_t code_type_address = 0;  ///< of PyCode_Type in the process; 0 if not known
   std::optional<python_layout> layout;
+  bool generations_checked = false;  ///< that the layout's gc_generations hold in this process
   CollectorMethod collector_method;
   std::vector<CollectorWay> collector_ways;  ///< every way that was tried, in order
   std::string collector_object;
@@ -110,6 +111,10 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
 /// where it is in a function of its own. For those who cannot use the shared one. `elf` is the
 /// site's object.
 std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site);
+
+/// Looks where the generations of the collector are, for a process whose interpreter was not set up
+/// when it was described; sets `generations_checked` once that is known.
+void check_generations(Target& target);
 
 /// The probe sites of libraries that are mapped in `pid` now and were not when `known` was made.
 std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid, Target& known);
