@@ -45,10 +45,10 @@ std::vector<std::uint8_t> file_of(std::span<const std::uint8_t> bytes, std::uint
       {PT_LOAD, PF_R | PF_X, offset, kBase, kBase, bytes.size(), bytes.size(), 1},
       {PT_GNU_EH_FRAME, PF_R, offset + table, kBase + table, kBase + table, 64, 64, 1},
   };
-  std::vector<std::uint8_t> file(offset);
+  std::vector<std::uint8_t> file(offset + bytes.size());
   std::memcpy(file.data(), &header, sizeof header);
   std::memcpy(file.data() + sizeof header, segments, sizeof segments);
-  file.insert(file.end(), bytes.begin(), bytes.end());
+  std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(offset));
   return file;
 }
 
