@@ -13,8 +13,8 @@ struct gcause_settings {
 };
 
 enum target_flags {
-	TARGET_HAS_LAYOUT = 1, /* otherwise collections are timed, and nothing is read */
-	TARGET_ENTRY_HAS_THREAD = 2, /* the collector's first argument is the PyThreadState (from 3.9 on) */
+	TARGET_HAS_LAYOUT = 1, /* otherwise collections are timed, and nothing is read of CPython */
+	TARGET_WORLD_PROBED = 2, /* stops of the world are seen: each collection makes one at least */
 };
 
 /* One followed process: the value of the map "targets", keyed by pid. */

@@ -1,126 +1,154 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 
-/* The collector: its begin and end, by a bracket around the function or by its USDT probes. */
+/*
+ * The collector: its begin and end, by a bracket around the function or by its USDT probes; and the
+ * stopped world of free-threaded builds.
+ */
 
-#include "state.bpf.h"
+#include "python.bpf.h"
 #include <bpf/usdt.bpf.h>
 
-/*
- * The CPU time of this thread so far. The sum lags by up to a tick, so the running slice is added;
- * the offset between the two clocks cancels in the difference of two calls.
- */
-static __always_inline u64 cpu_time(u64 now)
+static __always_inline struct target *target_of(u32 pid)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	return BPF_CORE_READ(task, se.sum_exec_runtime) + now - BPF_CORE_READ(task, se.exec_start);
+	return bpf_map_lookup_elem(&targets, &pid);
 }
 
-static __always_inline void begin(struct thread *thread, struct ids ids, u64 now)
+static __always_inline void begin(struct thread *thread, u64 hint)
 {
+	struct ids ids = current_ids();
+	struct target *target = target_of(ids.pid);
+	u64 now;
+
+	thread->gc_state = 0;
+	thread->gc_reason = 0;
+	thread->gc_world_stops = 0;
+	if (target && target->flags & TARGET_HAS_LAYOUT) {
+		u64 state;
+
+		find_python(thread, target, hint);
+		state = gc_state_of(thread, target);
+		if (state && read_counters(target, state, thread->gc_before)) {
+			thread->gc_state = state;
+			thread->gc_reason = reason_of(thread, target, state);
+		}
+	}
+	now = bpf_ktime_get_ns();
 	thread->gc_begin_ns = now;
 	thread->gc_begin_cpu = cpu_time(now);
 	emit_bare(RECORD_COLLECTION_BEGIN, 0, ids, now);
 }
 
-static __always_inline void end(struct thread *thread, struct ids ids, u64 now, u16 flags,
-				s32 generation, s64 collected, s64 uncollectable)
+/* What the counters say of the collection that is over. */
+static __always_inline void compare_counters(struct thread *thread, struct target *target,
+					     struct collection_end_record *record)
 {
-	struct collection_end_record *record;
+	struct gc_counters after[3];
+	u16 flags = COLLECTION_HAS_STATS | COLLECTION_HAS_INTERPRETER | thread->gc_reason;
 
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (!record) {
-		count_loss(LOSS_RING_FULL);
+	if (!read_counters(target, thread->gc_state, after))
 		return;
+	record->interpreter = thread->interpreter_id;
+	record->header.flags |= flags | COLLECTION_IDLE;
+	for (int i = 0; i < 3; i++) {
+		const struct gc_counters *before = &thread->gc_before[i];
+
+		if (after[i].collections == before->collections)
+			continue;
+		record->header.flags &= ~COLLECTION_IDLE;
+		record->generation = i;
+		record->collected = after[i].collected - before->collected;
+		record->uncollectable = after[i].uncollectable - before->uncollectable;
 	}
-	fill_header(&record->header, sizeof(*record), RECORD_COLLECTION_END,
-		    flags | COLLECTION_HAS_CPU, ids, now);
-	record->begin_ns = thread->gc_begin_ns;
-	record->cpu_ns = cpu_time(now) - thread->gc_begin_cpu;
-	record->collected = collected;
-	record->uncollectable = uncollectable;
-	record->generation = generation;
-	record->interpreter = 0;
-	bpf_ringbuf_submit(record, wake_flags());
+	/*
+	 * Without the lock another thread's collection may end just here and move the counters; a
+	 * collection of this thread has stopped the world.
+	 */
+	if (target->flags & TARGET_WORLD_PROBED && !thread->gc_world_stops)
+		record->header.flags |= COLLECTION_IDLE;
+	/* The runtime's end collects the oldest generation. */
+	if (record->generation == 2 &&
+	    read_word(target->runtime + target->layout.runtime_finalizing)) {
+		record->header.flags &= ~(COLLECTION_AUTOMATIC | COLLECTION_MANUAL);
+		record->header.flags |= COLLECTION_SHUTDOWN;
+	}
 }
 
-/* Where the interpreter keeps generation_stats; 0, if its layout is not known. */
-static __always_inline u64 stats_address(u32 pid, u64 thread_state)
+/*
+ * `usdt`: the probe named the generation at its begin, and `sum` is collected and uncollectable
+ * together; where the counters can be read, they know better.
+ */
+static __always_inline void end(struct thread *thread, u64 now, bool usdt, s64 sum)
 {
-	struct target *target = bpf_map_lookup_elem(&targets, &pid);
-	u64 interpreter = 0;
+	struct ids ids = current_ids();
+	struct target *target = target_of(ids.pid);
+	struct collection_end_record record = {};
 
-	if (!target || !(target->flags & TARGET_HAS_LAYOUT))
-		return 0;
-	if (bpf_probe_read_user(&interpreter, sizeof(interpreter),
-				(const void *)(thread_state + target->layout.thread_interpreter)))
-		return 0;
-	return interpreter + target->layout.interpreter_gc + target->layout.gc_stats;
+	fill_header(&record.header, sizeof(record), RECORD_COLLECTION_END, COLLECTION_HAS_CPU, ids,
+		    now);
+	record.begin_ns = thread->gc_begin_ns;
+	record.cpu_ns = cpu_time(now) - thread->gc_begin_cpu;
+	record.generation = -1;
+	if (target && thread->gc_state)
+		compare_counters(thread, target, &record);
+	if (usdt && record.generation < 0) {
+		record.header.flags |= COLLECTION_HAS_STATS;
+		record.header.flags &= ~COLLECTION_IDLE;
+		record.generation = thread->gc_generation;
+		record.collected = sum;
+	}
+	if (target && thread->gc_state && !(record.header.flags & COLLECTION_IDLE) &&
+	    now - thread->gc_begin_ns >= target->trigger_ns)
+		emit_trigger(thread, target, now);
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), wake_flags()))
+		count_loss(LOSS_RING_FULL);
 }
 
 SEC("?uprobe")
-int BPF_UPROBE(collector_enter, u64 thread_state)
+int BPF_UPROBE(collector_enter, u64 first)
 {
-	struct ids ids;
+	u64 stack = PT_REGS_SP(ctx);
 	struct thread *thread;
 
 	if (!active)
 		return 0;
 	thread = this_thread();
-	if (!thread || thread->gc_depth++)
+	if (!thread)
 		return 0;
-	ids = current_ids();
-	thread->gc_stats = stats_address(ids.pid, thread_state);
-	if (thread->gc_stats &&
-	    bpf_probe_read_user(thread->gc_counters, sizeof(thread->gc_counters),
-				(const void *)thread->gc_stats))
-		thread->gc_stats = 0;
-	begin(thread, ids, bpf_ktime_get_ns());
+	/* A collector that was left without a return, by longjmp or with its stack, is over. */
+	if (thread->gc_depth && stack > thread->gc_stack)
+		thread->gc_depth = 0;
+	if (thread->gc_depth++)
+		return 0;
+	thread->gc_stack = stack;
+	begin(thread, first);
 	return 0;
 }
 
-static __always_inline int collector_ended(void)
+static __always_inline int collector_left(void)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
-	u64 after[9];
-	u16 flags = 0;
-	s32 generation = -1;
-	s64 collected = 0;
-	s64 uncollectable = 0;
 
 	if (!active)
 		return 0;
 	thread = this_thread();
 	if (!thread || !thread->gc_depth || --thread->gc_depth)
 		return 0;
-	if (thread->gc_stats &&
-	    bpf_probe_read_user(after, sizeof(after), (const void *)thread->gc_stats) == 0) {
-		flags = COLLECTION_HAS_STATS | COLLECTION_IDLE;
-		for (int i = 0; i < 3; i++) {
-			if (after[3 * i] != thread->gc_counters[3 * i]) {
-				flags = COLLECTION_HAS_STATS;
-				generation = i;
-				collected = after[3 * i + 1] - thread->gc_counters[3 * i + 1];
-				uncollectable = after[3 * i + 2] - thread->gc_counters[3 * i + 2];
-			}
-		}
-	}
-	end(thread, current_ids(), now, flags, generation, collected, uncollectable);
+	end(thread, now, false, 0);
 	return 0;
 }
 
 SEC("?uretprobe")
-int BPF_URETPROBE(collector_return)
+int collector_return(struct pt_regs *ctx)
 {
-	return collector_ended();
+	return collector_left();
 }
 
-/* At an instruction that leaves the function, where a return probe might kill the process. */
+/* The same at an instruction that leaves the function, where a return probe would be in danger. */
 SEC("?uprobe")
 int collector_exit(struct pt_regs *ctx)
 {
-	return collector_ended();
+	return collector_left();
 }
 
 SEC("?usdt")
@@ -135,12 +163,12 @@ int BPF_USDT(collector_start, int generation)
 		return 0;
 	thread->gc_generation = generation;
 	thread->gc_depth = 1;
-	begin(thread, current_ids(), bpf_ktime_get_ns());
+	begin(thread, 0);
 	return 0;
 }
 
 SEC("?usdt")
-int BPF_USDT(collector_done, s64 collected)
+int BPF_USDT(collector_done, s64 sum)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -151,7 +179,61 @@ int BPF_USDT(collector_done, s64 collected)
 	if (!thread || !thread->gc_depth)
 		return 0;
 	thread->gc_depth = 0;
-	/* The probe hands over the sum of collected and uncollectable objects. */
-	end(thread, current_ids(), now, COLLECTION_HAS_STATS, thread->gc_generation, collected, 0);
+	end(thread, now, true, sum);
+	return 0;
+}
+
+/* A thread asks all others of its interpreter to stop, and waits until they have. */
+SEC("?uprobe")
+int world_stop(struct pt_regs *ctx)
+{
+	struct thread *thread;
+	u64 now;
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread || thread->world_begin_ns)
+		return 0;
+	thread->gc_world_stops++;
+	now = bpf_ktime_get_ns();
+	thread->world_begin_ns = now;
+	thread->world_begin_cpu = cpu_time(now);
+	emit_bare(RECORD_WORLD_STOPPING, thread->gc_depth ? WORLD_IN_COLLECTION : 0, current_ids(),
+		  now);
+	return 0;
+}
+
+SEC("?uprobe")
+int world_start(struct pt_regs *ctx)
+{
+	struct world_started_record record = {};
+	struct ids ids = current_ids();
+	struct target *target;
+	struct thread *thread;
+	u64 now;
+
+	if (!active)
+		return 0;
+	thread = this_thread();
+	if (!thread || !thread->world_begin_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	fill_header(&record.header, sizeof(record), RECORD_WORLD_STARTED, WORLD_HAS_CPU, ids, now);
+	if (thread->gc_depth)
+		record.header.flags |= WORLD_IN_COLLECTION;
+	record.begin_ns = thread->world_begin_ns;
+	record.cpu_ns = cpu_time(now) - thread->world_begin_cpu;
+	thread->world_begin_ns = 0;
+	target = target_of(ids.pid);
+	if (target && target->flags & TARGET_HAS_LAYOUT) {
+		find_python(thread, target, 0);
+		if (thread->interpreter) {
+			record.header.flags |= WORLD_HAS_INTERPRETER;
+			record.interpreter = thread->interpreter_id;
+		}
+	}
+	if (bpf_ringbuf_output(&records, &record, sizeof(record), wake_flags()))
+		count_loss(LOSS_RING_FULL);
 	return 0;
 }

@@ -4,31 +4,6 @@
 
 #include "state.bpf.h"
 
-/*
- * Uprobe programs can be preempted (kernel commit 8c7dcb84e3b7 runs them without disabling
- * preemption), so a per-CPU buffer may be in use by another thread. Each has a flag, taken and
- * given back atomically.
- */
-static __always_inline struct scratch_slot *take_scratch(void)
-{
-	u32 first = bpf_get_smp_processor_id() * SCRATCH_SLOTS;
-
-	for (u32 i = 0; i < SCRATCH_SLOTS; i++) {
-		u32 key = first + i;
-		struct scratch_slot *slot = bpf_map_lookup_elem(&scratches, &key);
-
-		if (slot && __sync_val_compare_and_swap(&slot->busy, 0, 1) == 0)
-			return slot;
-	}
-	count_loss(LOSS_SCRATCH_BUSY);
-	return NULL;
-}
-
-static __always_inline void give_back_scratch(struct scratch_slot *slot)
-{
-	__sync_val_compare_and_swap(&slot->busy, 1, 0);
-}
-
 static __always_inline void fill_io(struct io_record *record, const struct io *io, u32 offset,
 				    u32 length, u16 extra_flags)
 {
@@ -102,9 +77,9 @@ __noinline int emit_step(struct io *io)
 		struct iovec entry;
 
 		if (io->vector_index >= io->vector_length ||
-		    bpf_probe_read_user(&entry, sizeof(entry),
-					(const void *)(io->vector +
-						       io->vector_index * sizeof(entry))))
+		    bpf_probe_read_user(
+			&entry, sizeof(entry),
+			(const void *)(io->vector + io->vector_index * sizeof(entry))))
 			return 0;
 		io->vector_index++;
 		io->base = (u64)entry.iov_base;

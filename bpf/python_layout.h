@@ -44,9 +44,14 @@ struct python_layout {
 	u32 thread_frame; /* the running frame, or its _PyCFrame */
 	u32 cframe_frame; /* 3.11, 3.12: current_frame in _PyCFrame */
 	u32 thread_has_cframe; /* bool */
+	/* Where a collection waits for the eval breaker: it is no longer there once it has begun. */
+	u32 thread_eval_breaker; /* u64 with gc_scheduled_bit, from 3.13 on; else 0 */
+	u32 gc_scheduled_bit; /* _PY_GC_SCHEDULED_BIT */
+	u32 interpreter_gc_scheduled; /* int, ceval.gc_scheduled of 3.12; else 0 */
 
 	/* struct _gc_runtime_state */
 	u32 gc_enabled; /* int */
+	u32 gc_collecting; /* int: a collection is on */
 	u32 gc_generations; /* 3 of {head 16, threshold int, count int}: 24 bytes each */
 	u32 gc_permanent; /* permanent_generation, whose list of objects gc.freeze() fills */
 	u32 gc_stats; /* 3 of {collections, collected, uncollectable}: s64 each; or a pointer, see flags */

@@ -14,15 +14,34 @@
 extern const volatile struct gcause_settings settings;
 extern volatile u32 active; /* 0 until every probe is in: attached is not active */
 
+/* struct gc_generation_stats of CPython. */
+struct gc_counters {
+	s64 collections;
+	s64 collected;
+	s64 uncollectable;
+};
+
 /* What a thread of a target is in the middle of. */
 struct thread {
+	/* CPython: addresses in the target; 0, if not known */
+	u64 python; /* PyThreadState */
+	u64 interpreter; /* PyInterpreterState */
+	u64 native_id; /* as gettid() gives it to the target */
+	u32 interpreter_id;
 	/* the collector */
+	u32 gc_depth;
 	u64 gc_begin_ns;
 	u64 gc_begin_cpu;
-	u64 gc_stats; /* address of generation_stats; 0, if not known */
-	u64 gc_counters[9]; /* generation_stats at entry: 3 x {collections, collected, uncollectable} */
-	u32 gc_depth;
+	u64 gc_stack; /* stack pointer at the entry: a later entry further up found no return */
+	u64 gc_state; /* struct _gc_runtime_state; 0, if not known: then no counters are compared */
+	struct gc_counters gc_before[3];
+	u32 gc_reason; /* enum collection_flags */
 	s32 gc_generation; /* as USDT names it */
+	u32 gc_world_stops; /* in this collection */
+	u32 reserved;
+	/* a stopped world */
+	u64 world_begin_ns; /* 0: none */
+	u64 world_begin_cpu;
 	/* a TLS call */
 	u64 tls_begin_ns;
 	u64 tls_connection;
@@ -51,8 +70,16 @@ struct followed_socket {
 struct scratch_slot {
 	u32 busy;
 	u32 reserved;
-	struct io_record record;
-	u8 payload[IO_PIECE];
+	union {
+		struct {
+			struct io_record record;
+			u8 payload[IO_PIECE];
+		};
+		struct {
+			struct trigger_record trigger;
+			u8 text[2 * TRIGGER_TEXT + TRIGGER_LINES];
+		};
+	};
 };
 
 /* Connections that user space knows to carry an event stream now: all that is read is copied. */
@@ -261,6 +288,42 @@ static __always_inline void limit_capture(struct io *io)
 		return;
 	}
 	*so_far += bytes;
+}
+
+/*
+ * The CPU time of this thread so far. The sum lags by up to a tick, so the running slice is added;
+ * the offset between the two clocks cancels in the difference of two calls.
+ */
+static __always_inline u64 cpu_time(u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->se.sum_exec_runtime + now - task->se.exec_start;
+}
+
+/*
+ * Uprobe programs can be preempted (kernel commit 8c7dcb84e3b7 runs them without disabling
+ * preemption), so a per-CPU buffer may be in use by another thread. Each has a flag, taken and
+ * given back atomically.
+ */
+static __always_inline struct scratch_slot *take_scratch(void)
+{
+	u32 first = bpf_get_smp_processor_id() * SCRATCH_SLOTS;
+
+	for (u32 i = 0; i < SCRATCH_SLOTS; i++) {
+		u32 key = first + i;
+		struct scratch_slot *slot = bpf_map_lookup_elem(&scratches, &key);
+
+		if (slot && __sync_val_compare_and_swap(&slot->busy, 0, 1) == 0)
+			return slot;
+	}
+	count_loss(LOSS_SCRATCH_BUSY);
+	return NULL;
+}
+
+static __always_inline void give_back_scratch(struct scratch_slot *slot)
+{
+	__sync_val_compare_and_swap(&slot->busy, 1, 0);
 }
 
 /* Emits `io` as one or more records (io.bpf.c). */

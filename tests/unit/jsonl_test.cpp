@@ -63,6 +63,30 @@ TEST_CASE("process") {
   }
 }
 
+TEST_CASE("settings of the collector") {
+  ProcessFollowed process{.pid = 42,
+                          .start_ticks = 77,
+                          .exe = "/python",
+                          .python_version = {},
+                          .free_threaded = {},
+                          .collector_method = CollectorMethod::usdt,
+                          .collector_object = "/python",
+                          .collector_symbol = {},
+                          .collector_address = 0,
+                          .tls = {},
+                          .seen_from = 5,
+                          .gc = CollectorSettings{true, {700, 10, 10}, {1, 2, 3}, 0}};
+  CHECK(line_of(process).find(R"("gc":{"enabled":true,"thresholds":[700,10,10],)"
+                              R"("counts":[1,2,3],"frozen":0},"tls")") != std::string::npos);
+  process.gc = CollectorSettings{};
+  CHECK(line_of(process).find(R"("gc":{"enabled":null,"thresholds":null,"counts":null,)"
+                              R"("frozen":null},"tls")") != std::string::npos);
+  CHECK(line_of(SettingsChanged{99, 42, 1, {false, {2000, 5, 0}, {7, 0, 0}, 12'345}}) ==
+        R"({"type":"settings","pid":42,"interpreter":1,"at_ns":99,"enabled":false,)"
+        R"("thresholds":[2000,5,0],"counts":[7,0,0],"frozen":12345})"
+        "\n");
+}
+
 TEST_CASE("pause") {
   PauseEnded pause{.id = 17,
                    .pid = 42,
@@ -78,7 +102,7 @@ TEST_CASE("pause") {
   CHECK(line_of(PauseFinding{pause}) ==
         R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":0,"kind":"gc","generation":2,)"
         R"("reason":"automatic","begin_ns":100,"end_ns":350,"duration_ns":250,"cpu_ns":249,)"
-        R"("collected":12000,"trigger":null})"
+        R"("collected":12000,"uncollectable":null,"trigger":null,"world_stops":[]})"
         "\n");
 
   pause.kind = PauseKind::stop_the_world;
@@ -90,7 +114,7 @@ TEST_CASE("pause") {
   CHECK(line_of(PauseFinding{pause}) ==
         R"({"type":"pause","id":17,"pid":42,"tid":43,"interpreter":null,"kind":"stop-the-world",)"
         R"("generation":null,"reason":null,"begin_ns":100,"end_ns":350,"duration_ns":250,)"
-        R"("cpu_ns":null,"collected":null,"trigger":null})"
+        R"("cpu_ns":null,"collected":null,"uncollectable":null,"trigger":null,"world_stops":[]})"
         "\n");
 }
 

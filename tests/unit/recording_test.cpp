@@ -175,6 +175,26 @@ TEST_CASE("fields come back as they were, not as other fields") {
   CHECK(lost.to == 200);
 }
 
+TEST_CASE("the collector's settings survive a recording, known or not") {
+  auto followed = std::get<ProcessFollowed>(full_events()[1]);
+  followed.gc = CollectorSettings{true, {700, 10, -1}, {1, 2, 1ll << 40}, 12'345};
+  const CollectorSettings changed{false, {0, 0, 0}, {699, 0, 0}, 0};
+  const std::vector<TimelineEvent> events = {followed, SettingsChanged{7, 42, 3, changed},
+                                             SettingsChanged{8, 42, 0, {}}, RecordingEnded{9}};
+  const Folder folder;
+  folder.write(events);
+  const auto replayed = replay_of(folder.file("out"));
+  CHECK_FALSE(replayed.error);
+  REQUIRE(replayed.events.size() == 4);
+  CHECK(std::get<ProcessFollowed>(replayed.events[0]).gc == followed.gc);
+  const auto& settings = std::get<SettingsChanged>(replayed.events[1]);
+  CHECK(settings.at == 7);
+  CHECK(settings.pid == 42);
+  CHECK(settings.interpreter == 3);
+  CHECK(settings.gc == changed);
+  CHECK(std::get<SettingsChanged>(replayed.events[2]).gc == CollectorSettings{});
+}
+
 TEST_CASE("a recording made by the first release of version 1 is still read") {
   // data/v1.gcause was written from full_events() and bare_events() and is never written again: if
   // this fails, users' recordings cannot be read any more.
@@ -217,7 +237,7 @@ TEST_CASE("a recording that was not ended in order says so") {
   const auto replayed = replay_of(folder.file("out"));
   CHECK(replayed.events.size() == 1);
   REQUIRE(replayed.error);
-  CHECK_THAT(replayed.error->what, ContainsSubstring("cut off at byte 34"));
+  CHECK_THAT(replayed.error->what, ContainsSubstring("cut off at byte 35"));
 }
 
 TEST_CASE("a recording of a later version is refused before anything of it is handed on") {

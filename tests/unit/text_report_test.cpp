@@ -273,6 +273,59 @@ TEST_CASE("only the ten worst gaps and streams are listed") {
   CHECK_THAT(text, !ContainsSubstring("#20"));
 }
 
+TEST_CASE("the collector's settings and what changed of them") {
+  auto followed = process();
+  followed.gc = CollectorSettings{true, {700, 10, 10}, {1, 2, 3}, 0};
+  const auto changed = [](std::optional<bool> enabled, std::vector<std::int64_t> thresholds,
+                          std::optional<std::int64_t> frozen, std::int64_t interpreter = 0) {
+    return SettingsChanged{
+        kStart, 4242, interpreter, {enabled, std::move(thresholds), {0, 0, 0}, frozen}};
+  };
+  const std::string first = "  collector  enabled, thresholds 700/10/10, nothing frozen";
+  const auto text = [&](std::vector<Finding> findings) {
+    findings.insert(findings.begin(), {session(), followed});
+    findings.emplace_back(broken_summary());
+    return report(findings);
+  };
+  SECTION("none") { CHECK_THAT(text({}), ContainsSubstring(first + "\n")); }
+  SECTION("those of another interpreter are not the main one's") {
+    CHECK_THAT(text({changed(false, {1, 2, 3}, 4, 1)}), ContainsSubstring(first + "\n"));
+  }
+  SECTION("one") {
+    CHECK_THAT(text({changed(false, {700, 10, 10}, 0)}),
+               ContainsSubstring(first + "; changed 1 time, now disabled\n"));
+  }
+  SECTION("several: the last counts") {
+    const auto all = text({changed(false, {700, 10, 10}, 0), changed(false, {50'000, 5, 5}, 0),
+                           changed(true, {50'000, 5, 5}, 12'345)});
+    CHECK_THAT(all, ContainsSubstring(first + "; changed 3 times, now\n"
+                                              "             thresholds 50000/5/5, 12,345 objects "
+                                              "frozen\n"));
+  }
+  SECTION("back to where they were") {
+    CHECK_THAT(text({changed(false, {700, 10, 10}, 0), changed(true, {700, 10, 10}, 0)}),
+               ContainsSubstring("; changed 2 times, now as before\n"));
+  }
+  SECTION("a process that had none when it was followed: its first are no change") {
+    followed.gc.reset();
+    CHECK_THAT(text({changed(true, {700, 10, 10}, 0)}), ContainsSubstring(first + "\n"));
+  }
+  SECTION("what is not known is left out") {
+    followed.gc = CollectorSettings{false, {700, 10, 10}, {}, {}};
+    CHECK_THAT(text({}), ContainsSubstring("  collector  disabled, thresholds 700/10/10\n"));
+    followed.gc.reset();
+    CHECK_THAT(text({}), !ContainsSubstring("  collector  "));
+  }
+  SECTION("beside no pause at all") {
+    SummaryFinding summary;
+    summary.pid = 4242;
+    followed.gc->enabled = false;
+    CHECK_THAT(report({session(), followed, summary}),
+               ContainsSubstring("pauses\n  collector  disabled, thresholds 700/10/10, nothing "
+                                 "frozen\nno pause was seen"));
+  }
+}
+
 TEST_CASE("a pid that is used again is another process") {
   auto second = process();
   second.start_ticks = 8;

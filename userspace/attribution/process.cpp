@@ -12,7 +12,11 @@ void Attribution::Process::pause_ended(const PauseEnded& event) {
     settle(false);
     return;
   }
-  log_.close({event.begin, event.end, event.id, event.tid});
+  // Where the world is stopped for parts of a pause, only these hold the other threads.
+  for (const auto& stop : event.world_stops) {
+    log_.close({stop.begin, stop.end, event.id, event.tid});
+  }
+  if (event.world_stops.empty()) log_.close({event.begin, event.end, event.id, event.tid});
   pauses_.add(event.end - event.begin);
   by_generation_[event.generation].add(event.end - event.begin);
   ++progress_.pauses;

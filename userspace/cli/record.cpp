@@ -12,6 +12,7 @@ struct RecordLine {
   RecordOptions options;
   OutputChoice output;
   std::optional<Ns> budget;
+  std::optional<Ns> trigger;
   std::vector<std::string> without;
   std::uint32_t ring_kib = 4096;
 };
@@ -43,6 +44,8 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
   command->add_flag("--chunks", line->options.chunks, "write a line for every chunk and every gap");
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
+  add_duration(*command, "--trigger", line->trigger,
+               "name the line of code that started a pause of at least this length [1ms]");
   command->add_option("--ring-size", line->ring_kib, "kernel ring buffer, KiB, a power of two")
       ->type_name("KIB")
       ->capture_default_str()
@@ -60,6 +63,7 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
       throw BadValue({"record needs one thing to follow", "give -p PID, or a command behind --"});
     }
     options.budget = line->budget.value_or(options.budget);
+    options.trigger = line->trigger.value_or(options.trigger);
     options.outputs = line->output.chosen();
     options.without = {line->without.begin(), line->without.end()};
     options.ring_bytes = line->ring_kib * 1024;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "decode/kernel_abi.h"
+#include "decode/trigger.h"
 
 namespace gcause {
 namespace {
@@ -68,8 +69,28 @@ std::optional<Event> decode_collection_end(std::span<const std::byte> bytes) {
   if (header.flags & COLLECTION_HAS_STATS) {
     if (record->generation >= 0 && record->generation <= 2) event.generation = record->generation;
     event.collected = record->collected;
+    event.uncollectable = record->uncollectable;
   }
+  if (header.flags & COLLECTION_HAS_INTERPRETER) event.interpreter = record->interpreter;
+  if (header.flags & COLLECTION_AUTOMATIC) event.reason = CollectionReason::automatic;
+  if (header.flags & COLLECTION_MANUAL) event.reason = CollectionReason::manual;
+  if (header.flags & COLLECTION_SHUTDOWN) event.reason = CollectionReason::shutdown;
   if (header.flags & COLLECTION_HAS_CPU) event.cpu = to_ns(record->cpu_ns);
+  return event;
+}
+
+std::optional<Event> decode_world_started(std::span<const std::byte> bytes) {
+  const auto record = read_record<world_started_record>(bytes);
+  if (!record) return std::nullopt;
+  const auto& header = record->header;
+  WorldStarted event{};
+  event.begin = to_ns(record->begin_ns);
+  event.end = to_ns(header.ns);
+  event.pid = header.pid;
+  event.tid = header.tid;
+  event.in_collection = header.flags & WORLD_IN_COLLECTION;
+  if (header.flags & WORLD_HAS_CPU) event.cpu = to_ns(record->cpu_ns);
+  if (header.flags & WORLD_HAS_INTERPRETER) event.interpreter = record->interpreter;
   return event;
 }
 
@@ -117,8 +138,11 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
       }
       return std::nullopt;
     case RECORD_TRIGGER:
+      return decode_trigger(bytes);
     case RECORD_WORLD_STOPPING:
+      return WorldStopping{at, header.pid, header.tid, (header.flags & WORLD_IN_COLLECTION) != 0};
     case RECORD_WORLD_STARTED:
+      return decode_world_started(bytes);
     case RECORD_READ_RETURNED:
       break;  // feed has seen to it
     case RECORD_PROCESS_EXEC:

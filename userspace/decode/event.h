@@ -80,6 +80,8 @@ struct CollectionBegin {
   std::uint32_t tid;
 };
 
+enum class CollectionReason : std::uint8_t { automatic, manual, shutdown };
+
 struct CollectionEnd {
   Ns begin;
   Ns end;
@@ -89,6 +91,39 @@ struct CollectionEnd {
   std::optional<std::int32_t> generation;
   std::optional<std::int64_t> collected;
   std::optional<Ns> cpu;
+  std::optional<std::int64_t> uncollectable = {};
+  std::optional<std::int64_t> interpreter = {};
+  std::optional<CollectionReason> reason = {};
+};
+
+/// The Python code in which the collection that this thread ends now was started.
+struct TriggerSeen {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+  std::string file;
+  std::int64_t line;
+  std::string function;
+  bool sure;  ///< otherwise one of the three could not be made out
+};
+
+/// A thread of a free-threaded build asks all others of its interpreter to stop.
+struct WorldStopping {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+  bool in_collection;
+};
+
+/// And lets them go on.
+struct WorldStarted {
+  Ns begin;
+  Ns end;
+  std::uint32_t pid;
+  std::uint32_t tid;
+  bool in_collection;
+  std::optional<Ns> cpu;
+  std::optional<std::int64_t> interpreter;
 };
 
 struct ProcessExit {
@@ -118,6 +153,7 @@ struct RecordsLost {
 };
 
 using Event = std::variant<Io, Arrival, Wait, SocketSeen, SocketClosed, TlsFreed, CollectionBegin,
-                           CollectionEnd, ProcessExit, ProcessExec, ProcessFork, RecordsLost>;
+                           CollectionEnd, TriggerSeen, WorldStopping, WorldStarted, ProcessExit,
+                           ProcessExec, ProcessFork, RecordsLost>;
 
 }  // namespace gcause

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The records and settings of the kernel side.
+// The records and settings of the kernel side, which expect the types in front of them.
 
+// clang-format off
 #include "util/kernel_types.h"
-
 #include "../../bpf/events.h"
-// events.h first: config.h uses its assertion.
 #include "../../bpf/config.h"
+// clang-format on

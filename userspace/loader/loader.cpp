@@ -95,6 +95,7 @@ struct Loader::Impl {
   std::map<std::uint32_t, std::vector<Link>> links;
   bool sockets_by_uprobe = false;
   bool multi = false;
+  Ns trigger = 0;
   std::vector<std::byte>* drain_into = nullptr;
 
   /// The ring buffer's callback: it appends bytes and does nothing else.
@@ -122,8 +123,9 @@ struct Loader::Impl {
       case ProbeKind::tls_call:
         return {{progs.tls_enter, false}, {progs.tls_return, true}};
       case ProbeKind::world_stop:
+        return {{progs.world_stop, false}};
       case ProbeKind::world_start:
-        return {};
+        return {{progs.world_start, false}};
       case ProbeKind::tls_free:
         return {{progs.tls_free, false}};
       case ProbeKind::read_return:
@@ -227,6 +229,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
     return Error{std::string("cannot open the BPF object: ") + std::strerror(errno), "report this"};
   }
   auto& skeleton = *impl->skeleton;
+  impl->trigger = options.trigger;
   impl->sockets_by_uprobe = !options.features.at("sock_length");
   skeleton.rodata->settings.pidns_inode = own_pid_namespace();
   skeleton.rodata->settings.wake_bytes = options.ring_bytes / 4;
@@ -238,8 +241,9 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
   std::vector<bpf_program*> target = {
       progs.collector_enter, progs.collector_return, progs.collector_start,
-      progs.collector_done,  progs.collector_exit,   progs.tls_enter,
-      progs.tls_return,      progs.tls_exit,         progs.tls_free};
+      progs.collector_done,  progs.collector_exit,   progs.world_stop,
+      progs.world_start,     progs.tls_enter,        progs.tls_return,
+      progs.tls_exit,        progs.tls_free};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -289,10 +293,14 @@ Result<> Loader::attach(const Target& target) {
   ::target settings = {};
   settings.runtime = target.runtime_address;
   settings.code_type = target.code_type_address;
-  settings.trigger_ns = 1'000'000;
-  if (target.layout) {
-    settings.flags = TARGET_HAS_LAYOUT | TARGET_ENTRY_HAS_THREAD;
+  settings.trigger_ns = static_cast<std::uint64_t>(impl_->trigger);
+  // Everything is read from the runtime on: without its address the layout is of no use.
+  if (target.layout && target.runtime_address != 0) {
+    settings.flags = TARGET_HAS_LAYOUT;
     settings.layout = *target.layout;
+  }
+  for (const auto& site : target.sites) {
+    if (site.kind == ProbeKind::world_stop) settings.flags |= TARGET_WORLD_PROBED;
   }
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {

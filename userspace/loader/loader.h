@@ -10,6 +10,7 @@
 
 #include "target/target.h"
 #include "util/result.h"
+#include "util/time.h"
 
 namespace gcause {
 
@@ -19,6 +20,7 @@ using LossCounters = std::map<std::string, std::uint64_t>;
 struct LoaderOptions {
   std::map<std::string, bool> features;
   std::uint32_t ring_bytes = 4 << 20;  ///< a power of two
+  Ns trigger = kMillisecond;           ///< a pause of at least this length has its trigger read
 };
 
 /// The kernel side, loaded. The only user of libbpf; everything is detached when it goes, also when

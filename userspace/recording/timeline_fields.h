@@ -6,8 +6,8 @@
 namespace gcause {
 
 // The fields of each event, in the order of the file: the one place that knows it. New fields go to
-// the end of their event, behind `more`: older files do not have them. `archive` is a Writer or a Reader. Writer takes the event by the same
-// reference and only reads it.
+// the end of their event, behind `more`: older files do not have them. `archive` is a Writer or a
+// Reader. Writer takes the event by the same reference and only reads it.
 
 template <typename Archive>
 void fields(Archive& archive, SessionStarted& e) {

@@ -89,7 +89,7 @@ std::vector<BlindSpot> blind_spots(const TargetFacts& facts,
 Result<TargetFacts> collect_facts(const Procfs& procfs, std::uint32_t pid,
                                   std::map<std::string, bool>& features) {
   const auto begin = std::chrono::steady_clock::now();
-  auto target = describe_target(procfs, pid);
+  auto target = describe_target(procfs, pid, {.all_ways = true});
   if (!target) return target.error();
   const Ns search =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin)

@@ -3,7 +3,11 @@
 
 #include <poll.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <memory>
+#include <utility>
 
 #include "util/overloaded.h"
 
@@ -11,8 +15,15 @@ namespace gcause {
 namespace {
 
 constexpr Ns kScanEvery = kSecond;
+constexpr Ns kLookEvery = 50 * kMillisecond;
 constexpr Ns kExitRecordGrace = 300 * kMillisecond;
 constexpr Ns kBecomesPythonWithin = 10 * kSecond;
+
+Ns now_monotonic() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
 
 bool has_ended(const Fd& pidfd) {
   pollfd poll = {pidfd.get(), POLLIN, 0};
@@ -31,9 +42,39 @@ Result<> FollowedProcesses::add(Target target) {
     return attached;
   }
   candidates_.erase(pid);
-  followed_(process.target);
+  followed_(process.target, watch_settings(process));
   processes_.insert_or_assign(pid, std::move(process));
   return Ok{};
+}
+
+std::optional<CollectorSettings> FollowedProcesses::watch_settings(Process& process) {
+  const auto& target = process.target;
+  if (!target.layout || target.runtime_address == 0) return std::nullopt;
+  process.settings.emplace(std::make_unique<ProcessMemory>(target.pid), *target.layout,
+                           target.runtime_address);
+  std::optional<CollectorSettings> of_main;
+  const Ns now = now_monotonic();
+  for (auto& reading : process.settings->look(now)) {
+    if (reading.interpreter == 0) {
+      of_main = std::move(reading.gc);
+    } else {
+      first_settings_.push_back({now, target.pid, reading.interpreter, std::move(reading.gc)});
+    }
+  }
+  return of_main;
+}
+
+std::vector<SettingsChanged> FollowedProcesses::settings_changes(Ns now) {
+  auto changes = std::exchange(first_settings_, {});
+  if (now < next_look_) return changes;
+  next_look_ = now + kLookEvery;
+  for (auto& [pid, process] : processes_) {
+    if (!process.settings) continue;
+    for (auto& reading : process.settings->look(now)) {
+      changes.push_back({now, pid, reading.interpreter, std::move(reading.gc)});
+    }
+  }
+  return changes;
 }
 
 void FollowedProcesses::handle(const Event& event) {
@@ -77,7 +118,7 @@ void FollowedProcesses::blocked_in_read(std::uint32_t pid) {
 void FollowedProcesses::tick(Ns now) {
   const auto candidates = candidates_;
   for (const auto& [pid, deadline] : candidates) {
-    auto target = describe_target(procfs_, pid);
+    auto target = describe_target(procfs_, pid, {.cache = &collectors_});
     if (target && add(*std::move(target))) continue;
     if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
   }

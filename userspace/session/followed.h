@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "loader/loader.h"
 #include "recording/timeline.h"
 #include "session/seccomp_ends.h"
+#include "target/collector_cache.h"
+#include "target/collector_settings.h"
 #include "target/procfs.h"
 #include "target/target.h"
 #include "util/fd.h"
@@ -23,9 +26,12 @@ namespace gcause {
 /// was asked for, and lets go of what has ended.
 class FollowedProcesses {
  public:
-  /// `followed` is called for each process whose probes are in.
+  using Followed = std::function<void(const Target&, const std::optional<CollectorSettings>&)>;
+
+  /// `followed` is called for each process whose probes are in, with the settings of the main
+  /// interpreter's collector where they can be read.
   FollowedProcesses(Loader& loader, const Procfs& procfs, SeccompEnds ends, bool with_children,
-                    std::function<void(const Target&)> followed)
+                    Followed followed)
       : loader_(loader),
         procfs_(procfs),
         ends_(std::move(ends)),
@@ -44,6 +50,10 @@ class FollowedProcesses {
   /// To be called several times a second: candidates, and once a second new libraries.
   void tick(Ns now);
 
+  /// Collectors that were set anew, or whose interpreter is new, since the last call; looks at most
+  /// 20 times a second.
+  std::vector<SettingsChanged> settings_changes(Ns now);
+
   /// Processes whose exit the kernel told but no record did: to be ended by the caller.
   std::vector<std::uint32_t> silently_ended(Ns now);
 
@@ -60,8 +70,11 @@ class FollowedProcesses {
     Fd pidfd;
     Ns ended_since = 0;  ///< the kernel says so; a record should follow
     bool blocks_in_reads = false;
+    std::optional<SettingsWatch> settings = {};
   };
 
+  /// Begins to watch the collector's settings; returns those of the main interpreter.
+  std::optional<CollectorSettings> watch_settings(Process& process);
   void remove(std::uint32_t pid);
   void blocked_in_read(std::uint32_t pid);
 
@@ -69,11 +82,14 @@ class FollowedProcesses {
   const Procfs& procfs_;
   SeccompEnds ends_;
   bool with_children_;
-  std::function<void(const Target&)> followed_;
+  Followed followed_;
+  CollectorCache collectors_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Ns> candidates_;
   std::size_t ignored_children_ = 0;
   Ns next_scan_ = 0;
+  Ns next_look_ = 0;
+  std::vector<SettingsChanged> first_settings_;  ///< of interpreters that were there at the attach
 };
 
 }  // namespace gcause

@@ -49,7 +49,8 @@ Fd take_signals() {
   return Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-ProcessFollowed describe(const Target& target, Ns seen_from) {
+ProcessFollowed describe(const Target& target, const std::optional<CollectorSettings>& gc,
+                         Ns seen_from) {
   return {target.pid,
           target.start_ticks,
           target.exe,
@@ -61,7 +62,7 @@ ProcessFollowed describe(const Target& target, Ns seen_from) {
           target.collector_address,
           target.tls,
           seen_from,
-          std::nullopt};
+          gc};
 }
 
 /// One recording, from the attach to the last finding.
@@ -151,16 +152,16 @@ Result<> Recorder::begin() {
                                options_.budget, kernel_release(), features_};
   tee_.consume(session);
   if (raw_) raw_->consume(session);
-  auto loader = Loader::make({features_, options_.ring_bytes});
+  auto loader = Loader::make({features_, options_.ring_bytes, options_.trigger});
   if (!loader) return loader.error();
   loader_ = *std::move(loader);
-  followed_ =
-      std::make_unique<FollowedProcesses>(*loader_, procfs_, SeccompEnds(features_),
-                                          options_.subprocesses, [this](const Target& target) {
-                                            const auto followed = describe(target, now_monotonic());
-                                            tee_.consume(followed);
-                                            if (raw_) raw_->consume(followed);
-                                          });
+  followed_ = std::make_unique<FollowedProcesses>(
+      *loader_, procfs_, SeccompEnds(features_), options_.subprocesses,
+      [this](const Target& target, const std::optional<CollectorSettings>& gc) {
+        const auto followed = describe(target, gc, now_monotonic());
+        tee_.consume(followed);
+        if (raw_) raw_->consume(followed);
+      });
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   for (const int fd : {signals_.get(), loader_->poll_fd()}) {
     epoll_event interest = {};
@@ -236,6 +237,10 @@ void Recorder::turn(Ns now) {
     loader_->set_streaming(change.pid, change.connection, change.yes);
   }
   followed_->tick(now);
+  for (const auto& change : followed_->settings_changes(now)) {
+    tee_.consume(change);
+    if (raw_) raw_->consume(change);
+  }
   for (const auto pid : followed_->silently_ended(now)) {
     if (raw_) raw_->consume(ProcessEnded{now, pid});
     handle(ProcessExit{now, pid});

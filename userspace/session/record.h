@@ -28,6 +28,7 @@ struct RecordOptions {
   bool subprocesses = false;
   bool chunks = false;
   bool check = false;
+  Ns trigger = kMillisecond;      ///< a pause of at least this length has its trigger read
   std::set<std::string> without;  ///< kernel features to be treated as absent
   std::uint32_t ring_bytes = 4 << 20;
   std::string raw_capture;  ///< file for the kernel's records, payload included; tests only

@@ -41,7 +41,17 @@ Result<> TextSink::finish() {
 
 void TextSink::add(const SessionStarted& session) { report_.session = session; }
 
-void TextSink::add(const SettingsChanged&) {}
+void TextSink::add(const SettingsChanged& change) {
+  saw(change.at);
+  if (change.interpreter != 0) return;
+  ProcessReport& report = of(change.pid);
+  if (!report.gc) {
+    report.gc = change.gc;
+    return;
+  }
+  report.gc_now = change.gc;
+  ++report.gc_changes;
+}
 
 void TextSink::add(const ProcessFollowed& process) {
   saw(process.seen_from);
@@ -50,7 +60,11 @@ void TextSink::add(const ProcessFollowed& process) {
     const auto& before = report_.processes[known->second].process;
     if (before && before->start_ticks != process.start_ticks) current_.erase(known);
   }
-  of(process.pid).process = process;
+  ProcessReport& report = of(process.pid);
+  report.process = process;
+  report.gc = process.gc;
+  report.gc_now.reset();
+  report.gc_changes = 0;
 }
 
 void TextSink::add(const PauseFinding& finding) {

@@ -255,8 +255,50 @@ void add_generation(Table& table, const std::string& name, const PauseTotals& to
              partial_sum(format_duration(work.cpu), work.cpu_known, work.pauses)});
 }
 
-std::string no_pauses(const Page& page) {
-  return page.title("pauses") + "no pause was seen: the collector did not run. That can mean:\n" +
+std::string enabled_text(const CollectorSettings& gc) {
+  if (!gc.enabled) return "";
+  return *gc.enabled ? "enabled" : "disabled";
+}
+
+std::string thresholds_text(const CollectorSettings& gc) {
+  std::string text;
+  for (const auto threshold : gc.thresholds) {
+    text += (text.empty() ? "thresholds " : "/") + std::to_string(threshold);
+  }
+  return text;
+}
+
+std::string frozen_text(const CollectorSettings& gc) {
+  if (!gc.frozen) return "";
+  if (*gc.frozen <= 0) return "nothing frozen";
+  return counted(static_cast<std::uint64_t>(*gc.frozen), "object", "objects") + " frozen";
+}
+
+/// How the collector was set, and what is another way now.
+std::string settings_line(const Page& page, const ProcessReport& process) {
+  if (!process.gc) return "";
+  const auto join = [](std::string& text, const std::string& part) {
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  };
+  std::string text;
+  for (const auto part : {enabled_text, thresholds_text, frozen_text}) {
+    join(text, part(*process.gc));
+  }
+  if (text.empty()) return "";
+  if (process.gc_changes > 0 && process.gc_now) {
+    std::string changed;
+    for (const auto part : {enabled_text, thresholds_text, frozen_text}) {
+      if (part(*process.gc_now) != part(*process.gc)) join(changed, part(*process.gc_now));
+    }
+    text += "; changed " + counted(process.gc_changes, "time", "times") + ", now " +
+            (changed.empty() ? "as before" : changed);
+  }
+  return wrap(text, page.width, "  collector  ");
+}
+
+std::string no_pauses(const Page& page, const ProcessReport& process) {
+  return page.title("pauses") + settings_line(page, process) +
+         "no pause was seen: the collector did not run. That can mean:\n" +
          wrap("the program switched it off (gc.disable()), or its thresholds are high", page.width,
               "  - ") +
          wrap("few objects that can form cycles were made in this time; record for longer",
@@ -266,7 +308,7 @@ std::string no_pauses(const Page& page) {
 }
 
 std::string pauses(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
-  if (summary.pauses.count == 0) return no_pauses(page);
+  if (summary.pauses.count == 0) return no_pauses(page, process);
   Table table({{"generation", Align::left},
                {"count"},
                {"total"},
@@ -300,7 +342,7 @@ std::string pauses(const Page& page, const ProcessReport& process, const Summary
     out += "  " + format_percent(summary.pauses.total, *page.report.duration) +
            " of the recorded time\n";
   }
-  return out;
+  return out + settings_line(page, process);
 }
 
 // --- streams

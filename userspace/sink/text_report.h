@@ -48,6 +48,9 @@ struct StreamRecord {
 struct ProcessReport {
   std::uint32_t pid = 0;
   std::optional<ProcessFollowed> process;
+  std::optional<CollectorSettings> gc;      ///< of the main interpreter, as first seen
+  std::optional<CollectorSettings> gc_now;  ///< and as last seen, where they were changed
+  std::uint64_t gc_changes = 0;
   std::optional<SummaryFinding> summary;
   std::vector<PauseRecord> pauses;
   std::map<std::optional<std::int32_t>, CollectorWork> work;  ///< by generation

@@ -59,6 +59,9 @@ class Procfs {
   /// Whether any thread of the process runs under a seccomp filter or in strict mode.
   bool filtered_by_seccomp(std::uint32_t pid) const;
 
+  /// The root directory of the process, as a path that this process can follow.
+  std::string root_directory(std::uint32_t pid) const { return of(pid) + "/root"; }
+
   /// The pids of the children, present ones only.
   std::vector<std::uint32_t> children(std::uint32_t pid) const;
 

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <set>
 
 namespace gcause {
 namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::uint64_t kMostConstants = 64 << 20;  ///< bytes that are searched for a version
 
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole
@@ -39,23 +43,30 @@ std::optional<std::uint32_t> version_in_name(std::string_view path) {
   return major << 24 | minor << 16;
 }
 
-/// Follows Include/internal/pycore_debug_offsets.h: cookie, version, free_threaded, 8 bytes each.
-std::optional<bool> debug_offsets_free_threaded(const ElfFile& elf) {
-  const auto runtime = elf.find("_PyRuntime");
-  if (!runtime) return std::nullopt;
-  const auto cookie = elf.bytes_at(runtime->address, 8);
-  if (cookie.size() != 8 || std::memcmp(cookie.data(), "xdebugpy", 8) != 0) return std::nullopt;
-  const auto flag = read_word(elf, runtime->address + 16);
-  if (!flag || *flag > 1) return std::nullopt;
-  return *flag == 1;
+/// The end of a version as patchlevel.h spells it, behind major and minor: ".2", ".0rc1", ".2+".
+bool is_patch_level(std::string_view rest) {
+  const auto digits = [&rest] {
+    const auto end = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    rest.remove_prefix(end);
+    return end >= 1 && end <= 2;
+  };
+  if (!rest.starts_with('.')) return false;
+  rest.remove_prefix(1);
+  if (!digits()) return false;
+  for (const std::string_view level : {"a", "b", "rc"}) {
+    if (!rest.starts_with(level)) continue;
+    rest.remove_prefix(level.size());
+    return digits() && (rest.empty() || rest == "+");
+  }
+  return rest.empty() || rest == "+";
 }
 
-/// The name without the suffixes that compilers give to clones and local copies.
-std::string_view without_clone_suffix(std::string_view name) {
-  for (const auto suffix : {".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."}) {
-    name = name.substr(0, name.find(suffix));
-  }
-  return name;
+/// The constants of the file, where a version is looked for.
+std::optional<std::uint32_t> version_in_file(const ElfFile& elf) {
+  const auto section = elf.section(".rodata");
+  if (!section || section->size > kMostConstants) return std::nullopt;
+  const auto bytes = elf.bytes_at(section->address, section->size);
+  return version_in_constants({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
@@ -66,46 +77,58 @@ RuntimeKind runtime_of(const ElfFile& elf, std::string_view path) {
                                                             : RuntimeKind::none;
 }
 
+std::optional<std::uint32_t> version_in_constants(std::string_view text) {
+  std::optional<std::uint32_t> found;
+  for (auto at = text.find("\0003."sv); at != std::string_view::npos;
+       at = text.find("\0003."sv, at + 1)) {
+    const auto end = text.find('\0', at + 1);
+    if (end == std::string_view::npos) break;
+    const auto constant = text.substr(at + 1, end - at - 1);
+    const auto dot = constant.find('.', 2);
+    const auto minor = constant.substr(2, dot - std::min<std::size_t>(dot, 2));
+    if (dot == std::string_view::npos || constant.size() > 12) continue;
+    unsigned value = 0;
+    const auto parsed = std::from_chars(minor.data(), minor.data() + minor.size(), value);
+    if (parsed.ec != std::errc() || parsed.ptr != minor.data() + minor.size()) continue;
+    if (value < 8 || value > 99 || !is_patch_level(constant.substr(dot))) continue;
+    // What names the standard library must say the same: other libraries have versions, too.
+    const auto library = "python3." + std::string(minor);
+    if (text.find(library) == std::string_view::npos) continue;
+    const std::uint32_t hex = 3u << 24 | value << 16;
+    if (found && *found != hex) return std::nullopt;
+    found = hex;
+  }
+  return found;
+}
+
 PythonBuild python_build(const ElfFile& elf, std::string_view path) {
   PythonBuild build;
+  const auto runtime = runtime_symbol(elf);
+  const auto head =
+      runtime ? debug_offsets_head(elf.bytes_at(*runtime, kDebugOffsetsBytes)) : std::nullopt;
   if (const auto symbol = elf.find("Py_Version")) {
-    if (const auto word = read_word(elf, symbol->address)) {
-      build.hex = static_cast<std::uint32_t>(*word);
-      build.version = version_text(*build.hex);
-    }
+    const auto word = read_word(elf, symbol->address);
+    if (word && *word <= UINT32_MAX) build.hex = static_cast<std::uint32_t>(*word);
   }
-  if (!build.hex) {
-    build.hex = version_in_name(path);
+  if (!build.hex && head) build.hex = head->hex;
+  if (build.hex) {
+    build.version = version_text(*build.hex);
+  } else {
+    const auto soname = elf.soname();
+    if (soname) build.hex = version_in_name(*soname);
+    if (!build.hex) build.hex = version_in_name(path);
+    if (!build.hex) build.hex = version_in_file(elf);
     if (build.hex) {
       build.version =
           std::to_string(*build.hex >> 24) + "." + std::to_string((*build.hex >> 16) & 0xff);
     }
   }
-  if (build.hex && *build.hex < 0x030d0000) {
+  if (head) {
+    build.free_threaded = head->free_threaded;
+  } else if (build.hex && *build.hex < 0x030d0000) {
     build.free_threaded = false;
-  } else {
-    build.free_threaded = debug_offsets_free_threaded(elf);
   }
   return build;
-}
-
-std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build) {
-  // "collect" is too common a word where gc_collect_main exists (3.10 on).
-  const bool old = build.hex && *build.hex < 0x030a0000;
-  std::vector<ElfSymbol> main, fallback;
-  std::set<std::uint64_t> seen;
-  elf.for_each_symbol([&](const ElfSymbol& symbol) {
-    if (!symbol.function || symbol.name.find(".cold") != std::string_view::npos) return true;
-    const auto name = without_clone_suffix(symbol.name);
-    const bool is_main = name == (old ? "collect" : "gc_collect_main");
-    // 3.14.0 to 3.14.4 collect in _PyGC_Collect; elsewhere it only jumps to gc_collect_main.
-    const bool is_fallback = name == "_PyGC_Collect";
-    if ((is_main || is_fallback) && seen.insert(symbol.address).second) {
-      (is_main ? main : fallback).push_back(symbol);
-    }
-    return true;
-  });
-  return main.empty() ? fallback : main;
 }
 
 }  // namespace gcause

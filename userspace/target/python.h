@@ -18,12 +18,12 @@ namespace gcause {
 enum class RuntimeKind : std::uint8_t { none, cpython, other };
 RuntimeKind runtime_of(const ElfFile& elf, std::string_view path);
 
-/// The version: from Py_Version (3.11 on), else from the file's name; `free_threaded` from
-/// _Py_DebugOffsets (3.13 on).
+/// The version: from Py_Version (3.11 on), from _Py_DebugOffsets (3.13 on), else from the SONAME or
+/// the file's name, else from the file's constants; `free_threaded` from _Py_DebugOffsets.
 PythonBuild python_build(const ElfFile& elf, std::string_view path);
 
-/// The functions that bracket a collection: the collector itself and every clone that the compiler
-/// made of it. Empty where the symbol table was stripped.
-std::vector<ElfSymbol> collector_functions(const ElfFile& elf, const PythonBuild& build);
+/// Major and minor of the CPython whose constants these are, as PY_VERSION_HEX: "3.9.2" stands
+/// alone among them, and "python3.9" in them. Nothing where several versions do.
+std::optional<std::uint32_t> version_in_constants(std::string_view constants);
 
 }  // namespace gcause

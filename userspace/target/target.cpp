@@ -6,8 +6,12 @@
 #include <iterator>
 #include <set>
 
+#include "target/collector_cache.h"
+#include "target/collector_finder.h"
 #include "target/elf_file.h"
+#include "target/process_memory.h"
 #include "target/python.h"
+#include "target/python_process.h"
 #include "target/runtimes.h"
 
 namespace gcause {
@@ -148,35 +152,26 @@ Error no_python(std::uint32_t pid, const std::string& exe,
                "give the PID of the Python interpreter itself, not of its launcher or shell"};
 }
 
-/// Finds the collector in the object that holds the runtime.
-Result<Ok> find_collector(const Object& object, Target& target) {
-  const auto build = python_build(object.elf, object.path);
-  target.python_object = object.path;
-  target.python_hex = build.hex;
-  target.python_version = build.version;
-  target.free_threaded = build.free_threaded;
-  std::string why;
-  target.layout = layout_of(object.elf, build, why);
-  if (!target.layout) target.notes.push_back(why);
-  target.collector_object = object.path;
-  const auto functions = collector_functions(object.elf, build);
-  const bool usdt =
-      object.elf.has_usdt("python", "gc__start") && object.elf.has_usdt("python", "gc__done");
-  // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
-  // on); the USDT pair fires for collections only.
-  const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
-  if (!functions.empty() && (bracket_is_exact || !usdt)) {
-    target.collector_method = CollectorMethod::symbol;
-    target.collector_symbol = functions.front().name;
-    target.collector_address = functions.front().address;
-    for (const auto& function : functions) {
-      target.sites.push_back(make_site(object, ProbeKind::collector, CallShape::none,
-                                       std::string(function.name), function.address));
-    }
-    return Ok{};
-  }
-  if (usdt) {
-    target.collector_method = CollectorMethod::usdt;
+ProbeSite make_function_site(const Object& object, ProbeKind kind,
+                             const CollectorFunction& function) {
+  auto site = make_site(object, kind, CallShape::none, function.name, function.address);
+  site.ranges = function.ranges;
+  return site;
+}
+
+Error no_collector(const Object& object, std::uint32_t pid, const FoundCollector& found) {
+  std::string reasons;
+  for (const auto& way : found.ways) reasons += (reasons.empty() ? "" : "; ") + way.result;
+  return Error{"cannot find the collector in " + object.path + " of process " +
+                   std::to_string(pid) + ": " + reasons,
+               "use a Python build with symbols, or one configured with --with-dtrace"};
+}
+
+/// Takes over what was found: the sites and what the reports say of them.
+void add_collector_sites(const Object& object, FoundCollector found, Target& target) {
+  target.collector_method = *found.method;
+  target.collector_ways = std::move(found.ways);
+  if (found.functions.empty()) {
     target.collector_symbol = "gc__start, gc__done";
     target.collector_address = 0;
     target.sites.push_back({ProbeKind::collector_usdt,
@@ -186,17 +181,61 @@ Result<Ok> find_collector(const Object& object, Target& target) {
                             "python:gc__start, python:gc__done",
                             {0, "nop", true},
                             0});
-    return Ok{};
+  } else {
+    target.collector_symbol = found.functions.front().name;
+    target.collector_address = found.functions.front().address;
   }
-  return Error{"cannot find the collector in " + object.path + " of process " +
-                   std::to_string(target.pid) +
-                   ": its symbol table was stripped and it has no USDT probes",
-               "use a Python build with symbols, or one configured with --with-dtrace"};
+  for (const auto& function : found.functions) {
+    target.sites.push_back(make_function_site(object, ProbeKind::collector, function));
+  }
+  for (const auto& function : found.world_stops) {
+    target.sites.push_back(make_function_site(object, ProbeKind::world_stop, function));
+  }
+  for (const auto& function : found.world_starts) {
+    target.sites.push_back(make_function_site(object, ProbeKind::world_start, function));
+  }
+  if (target.free_threaded.value_or(false) && found.world_stops.empty()) {
+    target.notes.push_back(
+        "the functions that stop and start the world are not known, as this build has no symbols "
+        "for them: a pause is the whole collection, and other stops are not seen");
+  }
+}
+
+/// Finds the collector in the object that holds the runtime.
+Result<Ok> find_collector(const Object& object, const std::string& root,
+                          const DescribeOptions& options, Target& target) {
+  const auto build = python_build(object.elf, object.path);
+  target.python_object = object.path;
+  target.python_hex = build.hex;
+  target.python_version = build.version;
+  target.free_threaded = build.free_threaded;
+  std::string why;
+  target.layout = layout_of(object.elf, build, why);
+  if (!target.layout) target.notes.push_back(why);
+  target.collector_object = object.path;
+  // Without the counters' layout a bracket cannot tell a return at once from a collection (3.13
+  // on); the USDT pair fires for collections only.
+  const bool bracket_is_exact = target.layout || (build.hex && *build.hex < 0x030d0000);
+  const CollectorSearch search{object.elf,        build,           object.path, root,
+                               !bracket_is_exact, options.all_ways};
+  auto found = options.cache ? options.cache->find(search) : find_collector_functions(search);
+  if (!found.method) return no_collector(object, target.pid, found);
+  add_collector_sites(object, std::move(found), target);
+  return Ok{};
+}
+
+void set_addresses(const Object& object, const Mapping& mapping, Target& target) {
+  if (!target.layout) return;
+  ProcessMemory memory(target.pid);
+  const auto found = python_addresses(object.elf, mapping, *target.layout, memory);
+  target.runtime_address = found.runtime;
+  target.code_type_address = found.code_type;
 }
 
 }  // namespace
 
-Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
+                               const DescribeOptions& options) {
   auto ticks = procfs.start_ticks(pid);
   if (!ticks) {
     return Error{
@@ -233,8 +272,9 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid) {
     const Object object{mapping.path, *path, *std::move(elf)};
     const auto runtime = runtime_of(object.elf, object.path);
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
-      auto found = find_collector(object, target);
+      auto found = find_collector(object, procfs.root_directory(pid), options, target);
       if (!found) return found.error();
+      set_addresses(object, mapping, target);
     }
     add_tls_sites(object, target.sites, target.tls);
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);

@@ -93,9 +93,18 @@ struct Target {
   std::vector<std::string> notes;       ///< what will not be seen, and why; for the doctor
 };
 
+class CollectorCache;
+
+struct DescribeOptions {
+  CollectorCache* cache =
+      nullptr;            ///< of this session: the next process of a Python costs no search
+  bool all_ways = false;  ///< tries every way to the collector, for the doctor
+};
+
 /// Describes a process. Fails where there is no such process, no right to look at it, no CPython
 /// in it, or no way to its collector.
-Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid);
+Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
+                               const DescribeOptions& options = {});
 
 /// The exported functions that a site stands for which sits in what they all call; just the site,
 /// where it is in a function of its own. For those who cannot use the shared one. `elf` is the
