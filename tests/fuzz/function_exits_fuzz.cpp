@@ -5,19 +5,15 @@
 // segment, and every exit in the ranges.
 
 #include <elf.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "target/function_exits.h"
-#include "util/fd.h"
 
 namespace {
 
@@ -66,9 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::copy(std::begin(head), std::end(head), bytes.begin() + static_cast<std::ptrdiff_t>(table));
   }
   const auto file = file_of(bytes, table);
-  const gcause::Fd memory(::memfd_create("fuzz", MFD_CLOEXEC));
-  require(::write(memory.get(), file.data(), file.size()) == static_cast<ssize_t>(file.size()));
-  const auto elf = gcause::ElfFile::open("/proc/self/fd/" + std::to_string(memory.get()));
+  const auto elf = gcause::ElfFile::from_memory(file, "fuzz");
   require(static_cast<bool>(elf));
   for (const auto& ranges : {gcause::ranges_of_function(*elf, asked),
                              std::vector<gcause::CodeRange>{{asked, asked + length}}}) {
