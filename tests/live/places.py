@@ -302,6 +302,23 @@ class Rows:
             outcomes[word] = outcomes.get(word, 0) + 1
         return ", ".join("%s: %d" % pair for pair in sorted(outcomes.items()))
 
+    # ---- the doctor
+
+    def doctor_is_quick(self, folder):
+        """The best of five, as the machine does other things as well."""
+        times = []
+        with Target([self.other]) as target:
+            target.do("tls")
+            target.do("seccomp")
+            for _ in range(5):
+                begin = time.monotonic()
+                report = doctor(self.gcause, target.pid)
+                times.append(time.monotonic() - begin)
+        check(min(times) < 0.5, "%.0f ms", 1e3 * min(times))
+        check(0 < report["target"]["search_ns"] < 1e9 * max(times), "search_ns %d", report["target"]["search_ns"])
+        return "%.0f ms, of which the search took %.1f ms" % (1e3 * min(times),
+                                                             report["target"]["search_ns"] / 1e6)
+
     # ---- other languages
 
     def refusal(self, command, name, object_name):
@@ -417,7 +434,7 @@ def main():
     rows = Rows(args.gcause, os.path.realpath(args.python), os.path.realpath(args.other))
     names = ("same_path", "container_removed", "chrooted", "inside_container", "pid_namespaces",
              "replaced_executable", "replaced_library", "odd_name", "static", "shared", "embedded", "uwsgi",
-             "prefork_followed", "prefork_alone", "short_life", "node", "java", "old_python")
+             "prefork_followed", "prefork_alone", "short_life", "doctor_is_quick", "node", "java", "old_python")
     table = [(name.replace("_", " "), getattr(rows, name)) for name in names]
     for name, runtime in (("pypy3.11", "PyPy"), ("ruby3.1", "Ruby"), ("dotnet", ".NET"), ("server", "Go")):
         table.append(("refused: " + name,

@@ -98,9 +98,9 @@ class ReturnProbe {
   bool link(pid_t pid, const Place& place) {
     hits_ = Fd(::bpf_map_create(BPF_MAP_TYPE_ARRAY, nullptr, sizeof(std::uint32_t),
                                 sizeof(std::uint64_t), 1, nullptr));
-    // *hits = 1; return 0. The first instruction takes two places.
+    // *hits = 1; return 0. The first instruction, a load of an immediate, takes two places.
     const bpf_insn program[] = {
-        {BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_VALUE, 0, hits_.get()},
+        {BPF_LD | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_VALUE, 0, hits_.get()},
         {0, 0, 0, 0, 0},
         {BPF_ST | BPF_MEM | BPF_DW, BPF_REG_1, 0, 0, 1},
         {BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},

@@ -7,6 +7,7 @@
 #include "loader/features.h"
 #include "session/doctor_facts.h"
 #include "session/doctor_report.h"
+#include "session/seccomp_ends.h"
 #include "target/procfs.h"
 #include "version.h"
 
@@ -26,6 +27,9 @@ Result<int> doctor(const DoctorOptions& options) {
   }
   // Before what is wrong with the process comes what no process could be recorded without.
   if (auto fulfilled = check_requirements(features); !fulfilled) failure = fulfilled.error();
+
+  // Without the rights to try it nothing is said of it.
+  if (const auto survive = SeccompEnds(features).survive()) features[kSurvivesSeccomp] = *survive;
 
   DoctorJson report;
   report["gcause"] = kVersion;

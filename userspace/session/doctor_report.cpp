@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/doctor_report.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "loader/features.h"
@@ -70,6 +71,13 @@ DoctorJson collector_report(const Target& target) {
       {"method", name_of(target.collector_method)}, {"object", target.collector_object},
       {"symbol", target.collector_symbol},          {"address", target.collector_address},
       {"layout_known", target.layout.has_value()},  {"ways", DoctorJson::array()}};
+  const auto site = std::find_if(target.sites.begin(), target.sites.end(), [](const auto& other) {
+    return other.kind == ProbeKind::collector || other.kind == ProbeKind::collector_usdt;
+  });
+  if (site != target.sites.end()) {
+    json["instruction"] = site->point.instruction;
+    json["emulated"] = site->point.emulated;
+  }
   for (const auto& way : target.collector_ways) {
     json["ways"].push_back(
         {{"method", name_of(way.method)}, {"found", way.found}, {"result", way.result}});
@@ -103,8 +111,8 @@ void print_host(const DoctorJson& host, std::FILE* out) {
   std::fprintf(out, "\nfeatures\n");
   for (const auto& [name, feature] : host["features"].items()) {
     if (feature["present"].is_null()) {
-      std::fprintf(out, "  %-4s %-23s %s; tried for processes with a filter only\n", "?",
-                   name.c_str(), text_of(feature["for"]).c_str());
+      std::fprintf(out, "  %-4s %-23s %s: not tried, for want of rights\n", "?", name.c_str(),
+                   text_of(feature["for"]).c_str());
       continue;
     }
     const auto otherwise = text_of(feature["without"]);
@@ -171,6 +179,10 @@ void print_collector(const DoctorJson& target, std::FILE* out) {
   if (collector["address"] != 0) {
     std::fprintf(out, " at 0x%llx",
                  static_cast<unsigned long long>(collector["address"].get<std::uint64_t>()));
+  }
+  if (!collector["instruction"].is_null()) {
+    std::fprintf(out, "\n  probed         %s, %s", text_of(collector["instruction"]).c_str(),
+                 collector["emulated"] ? "which the kernel emulates" : "single-stepped");
   }
   std::fprintf(out, "\n  layout         %s\n",
                collector["layout_known"] ? "known" : "not known: pauses are timed only");

@@ -134,17 +134,6 @@ bool ElfFile::has_usdt(std::string_view provider, std::string_view name) const {
   return false;
 }
 
-std::optional<std::uint64_t> ElfFile::unwind_table() const {
-  std::size_t count = 0;
-  if (::elf_getphdrnum(elf_.get(), &count) != 0) return std::nullopt;
-  for (std::size_t i = 0; i < count; ++i) {
-    GElf_Phdr header;
-    if (!::gelf_getphdr(elf_.get(), static_cast<int>(i), &header)) return std::nullopt;
-    if (header.p_type == PT_GNU_EH_FRAME) return header.p_vaddr;
-  }
-  return std::nullopt;
-}
-
 std::optional<std::uint64_t> ElfFile::file_offset(std::uint64_t address) const {
   const auto segment = segment_of(elf_.get(), address);
   if (!segment) return std::nullopt;

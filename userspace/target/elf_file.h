@@ -59,9 +59,6 @@ class ElfFile {
   /// Whether the file has a SystemTap probe of this provider and name.
   bool has_usdt(std::string_view provider, std::string_view name) const;
 
-  /// Virtual address of .eh_frame_hdr, the table of unwind information (PT_GNU_EH_FRAME).
-  std::optional<std::uint64_t> unwind_table() const;
-
   /// File offset of a virtual address that a loaded segment holds.
   std::optional<std::uint64_t> file_offset(std::uint64_t address) const;
 

@@ -6,62 +6,27 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "target/code_image.h"
+#include "target/function_table.h"
+
 namespace gcause {
 namespace {
 
 constexpr std::uint64_t kMaxFunction = 1 << 20;  ///< bytes; no probed function comes near
-constexpr std::uint32_t kMaxFrames = 1 << 22;    ///< entries of an unwind table
 constexpr std::size_t kLookBack = 8;  ///< instructions in which a jump's target is computed
 
-std::optional<std::int32_t> read_s32(const ElfFile& elf, std::uint64_t address) {
-  const auto bytes = elf.bytes_at(address, 4);
-  std::int32_t value = 0;
-  if (bytes.size() != sizeof value) return std::nullopt;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
-/// The range of the frame description entry that holds `address`, by the binary search table of
-/// .eh_frame_hdr (LSB core, "Exception Frames"). Tables and entries with other encodings than those
-/// that x86-64 linkers write are passed over.
-std::optional<CodeRange> frame_of(const ElfFile& elf, std::uint64_t address) {
-  const auto header = elf.unwind_table();
-  if (!header) return std::nullopt;
-  const auto head = elf.bytes_at(*header, 4);
-  // Version 1; entries are counted by udata4, and made of sdata4 relative to the table.
-  if (head.size() != 4 || head[0] != 1 || head[2] != 0x03 || head[3] != 0x3b) return std::nullopt;
-  const auto count = read_s32(elf, *header + 8);
-  if (!count || *count <= 0 || static_cast<std::uint32_t>(*count) > kMaxFrames) return std::nullopt;
-  const auto begin_of = [&](std::uint32_t index) -> std::optional<std::uint64_t> {
-    const auto offset = read_s32(elf, *header + 12 + 8ULL * index);
-    if (!offset) return std::nullopt;
-    return *header + static_cast<std::uint64_t>(std::int64_t{*offset});
-  };
-  std::uint32_t low = 0, high = static_cast<std::uint32_t>(*count);
-  while (high - low > 1) {
-    const auto middle = low + (high - low) / 2;
-    const auto begin = begin_of(middle);
-    if (!begin) return std::nullopt;
-    (*begin <= address ? low : high) = middle;
-  }
-  const auto begin = begin_of(low);
-  const auto entry_offset = read_s32(elf, *header + 12 + 8ULL * low + 4);
-  if (!begin || !entry_offset) return std::nullopt;
-  // length, CIE pointer, then begin (pcrel sdata4) and length of the code.
-  const auto entry = *header + static_cast<std::uint64_t>(std::int64_t{*entry_offset});
-  const auto told = read_s32(elf, entry + 8);
-  const auto size = read_s32(elf, entry + 12);
-  if (!told || !size || *size <= 0) return std::nullopt;
-  if (entry + 8 + static_cast<std::uint64_t>(std::int64_t{*told}) != *begin) return std::nullopt;
-  const CodeRange range{*begin, *begin + static_cast<std::uint32_t>(*size)};
-  if (address < range.begin || address >= range.end) return std::nullopt;
-  return range;
+/// The stretch of code with unwinding information of its own that holds `address`.
+std::optional<CodeRange> stretch_of(const ElfFile& elf, std::uint64_t address) {
+  std::string why;
+  const auto image = CodeImage::make(elf, why);
+  if (!image) return std::nullopt;
+  const auto table = FunctionTable::read(elf, *image, why);
+  return table ? table->containing(address) : std::nullopt;
 }
 
 /// A disassembler of x86-64, one instruction at a time.
@@ -253,7 +218,7 @@ std::vector<CodeRange> ranges_of_function(const ElfFile& elf, std::uint64_t addr
     ranges.push_back({symbol.address, symbol.address + symbol.size});
     return false;
   });
-  if (const auto frame = frame_of(elf, address)) ranges = {*frame};
+  if (const auto stretch = stretch_of(elf, address)) ranges = {*stretch};
   if (name.empty()) return ranges;
   elf.for_each_symbol([&](const ElfSymbol& symbol) {
     const bool part = symbol.function && symbol.size > 0 && symbol.name.starts_with(name) &&

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <span>
 #include <sstream>
 
+#include "target/process_memory.h"
 #include "util/fd.h"
 
 namespace gcause {
@@ -100,6 +100,7 @@ std::vector<std::uint8_t> read_at(const std::string& path, std::uint64_t offset,
 /// nop of five bytes.
 bool same_code(const std::vector<std::uint8_t>& file, const std::vector<std::uint8_t>& memory) {
   constexpr std::array<std::uint8_t, 5> kNop5 = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+  if (file.size() != memory.size()) return false;
   for (std::size_t i = 0; i < file.size(); ++i) {
     if (file[i] == memory[i] || memory[i] == 0xcc) continue;
     const auto rest = std::span(file).subspan(i);
@@ -183,30 +184,18 @@ std::vector<std::string> Procfs::candidates(std::uint32_t pid, const Mapping& ma
   return paths;
 }
 
-/// The file of the memory belongs to the user of the process alone; CAP_SYS_PTRACE by itself does
-/// not open it, but allows the system call.
-std::vector<std::uint8_t> Procfs::read_memory(std::uint32_t pid, std::uint64_t address,
-                                              std::size_t count) const {
-  auto bytes = read_at(of(pid) + "/mem", address, count);
-  if (!bytes.empty() || root_ != "/proc") return bytes;
-  bytes.resize(count);
-  const iovec local = {bytes.data(), count};
-  const iovec remote = {reinterpret_cast<void*>(address), count};
-  const auto got = ::process_vm_readv(static_cast<pid_t>(pid), &local, 1, &remote, 1, 0);
-  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return bytes;
-}
-
 bool Procfs::same_content(std::uint32_t pid, const Mapping& mapping,
                           const std::string& path) const {
   // Enough to tell two makes of a library apart; more would be paged in for the target.
   constexpr std::size_t kCompared = 1 << 20;
   const auto count = std::min<std::uint64_t>(kCompared, mapping.end - mapping.begin);
   const auto file = read_at(path, mapping.offset, count);
-  auto memory = read_memory(pid, mapping.begin, count);
-  if (file.empty() || memory.size() < file.size()) return false;
-  memory.resize(file.size());
-  return same_code(file, memory);
+  if (file.empty()) return false;
+  if (root_ != "/proc") {  // recorded
+    return same_code(file, read_at(of(pid) + "/mem", mapping.begin, file.size()));
+  }
+  std::vector<std::uint8_t> memory(file.size());
+  return ProcessMemory(pid).read(mapping.begin, memory) && same_code(file, memory);
 }
 
 Result<std::string> Procfs::open_path(std::uint32_t pid, const Mapping& mapping) const {

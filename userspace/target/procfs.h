@@ -68,8 +68,6 @@ class Procfs {
  private:
   std::string of(std::uint32_t pid) const { return root_ + "/" + std::to_string(pid); }
   std::vector<std::string> candidates(std::uint32_t pid, const Mapping& mapping) const;
-  std::vector<std::uint8_t> read_memory(std::uint32_t pid, std::uint64_t address,
-                                        std::size_t count) const;
   bool same_content(std::uint32_t pid, const Mapping& mapping, const std::string& path) const;
 
   std::string root_;
