@@ -298,8 +298,8 @@ TEST_CASE("the collector's settings and what changed of them") {
   SECTION("several: the last counts") {
     const auto all = text({changed(false, {700, 10, 10}, 0), changed(false, {50'000, 5, 5}, 0),
                            changed(true, {50'000, 5, 5}, 12'345)});
-    CHECK_THAT(all, ContainsSubstring(first + "; changed 3 times, now\n"
-                                              "             thresholds 50000/5/5, 12,345 objects "
+    CHECK_THAT(all, ContainsSubstring(first + "; changed 3 times, now thresholds\n"
+                                              "             50000/5/5, 12,345 objects "
                                               "frozen\n"));
   }
   SECTION("back to where they were") {
