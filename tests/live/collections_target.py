@@ -2,8 +2,9 @@
 """The target of matrix.py, for CPython 3.8 and later: collects, and logs what gc.callbacks tell of it.
 
 At a line on standard input it makes 10 manual collections of each generation, and automatic ones until there
-were enough of them. At the next line it writes a JSON line for each collection, and ends at once; with --exit it
-ends as programs do, and gc.DEBUG_STATS tells on standard error which collections that makes.
+were enough of them. At the next line it writes JSON lines, of how the collector was set at first and at last and
+of each collection, and ends at once; with --exit it ends as programs do, and gc.DEBUG_STATS tells on standard
+error which collections that makes.
 """
 import array
 import ctypes
@@ -16,6 +17,7 @@ import time
 MANUAL = 10  # of each generation
 AUTOMATIC = 1000
 FIELDS = ("begin_ns", "end_ns", "generation", "collected", "uncollectable", "manual")
+SETTLED = 0.2  # seconds that the last settings stay as they are
 TYPE_DEL = 376  # offsetof(PyTypeObject, tp_del), Include/cpython/object.h, 64 bits, with interpreter lock
 
 log = array.array("q")  # FIELDS of each collection: nothing in it that a collection would look at
@@ -88,8 +90,14 @@ def use_real_time():
         os.nice(-10)
 
 
-def write_log():
+def settings():
+    return {"enabled": gc.isenabled(), "thresholds": gc.get_threshold(), "counts": gc.get_count(),
+            "frozen": gc.get_freeze_count()}
+
+
+def write_log(first, last):
     gc.callbacks.clear()
+    sys.stdout.write(json.dumps([first, last]) + "\n")
     for at in range(0, len(log), len(FIELDS)):
         sys.stdout.write(json.dumps(dict(zip(FIELDS, log[at:at + len(FIELDS)]))) + "\n")
 
@@ -99,14 +107,18 @@ def main():
     finalizer = make_uncollectable()
     use_real_time()
     gc.callbacks.append(seen)
+    gc.set_threshold(1901, 11, 9)
+    first = settings()
     print("ready", flush=True)
     sys.stdin.readline()
     del log[:]
     collect_manually()
     collect_automatically()
+    last = settings()
+    time.sleep(SETTLED)
     print("done", flush=True)
     sys.stdin.readline()
-    write_log()
+    write_log(first, last)
     sys.stdout.flush()
     if sys.argv[1:] != ["--exit"]:
         os._exit(0)

@@ -6,6 +6,9 @@ A row is one interpreter in one form (see forms.py), which makes 10 manual colle
 uncollectable and reason, all exactly. In rows "exit" the program also ends while it is recorded: the collections
 that this makes, as the interpreter's own gc.DEBUG_STATS counts them, are seen as full ones with reason shutdown.
 
+The collector's settings as gcause read them, at first and at last, are those that the program read: switched on or
+not, thresholds, and the number of frozen objects exactly, the counts but for what was allocated between.
+
 The program's clocks are read at the end of its "start" callback and at the begin of its "stop" callback. Up to
 3.12 the callbacks lie around what gcause times, so each collection that gcause saw has to lie between the two
 clocks. From 3.13 on they lie inside of the function, so the two clocks have to lie in what gcause saw, or around
@@ -27,6 +30,7 @@ import followed
 import forms
 
 ATTEMPTS = 3
+ALLOCATED = 100  # objects between the program's look at the counts and gcause's
 CLOCK = 2_000  # ns that two readings of one clock on two processors may be apart
 EXIT = "exit"
 BANNER = "gc: collecting generation"
@@ -73,7 +77,8 @@ class Row:
 
     def compare(self, out, seen, at_exit):
         self.method = followed.method(seen)
-        mine = [json.loads(line) for line in out.splitlines()]
+        settings, *mine = [json.loads(line) for line in out.splitlines()]
+        self.compare_settings(settings, seen)
         theirs = followed.pauses(seen)
         self.count, self.at_exit = len(mine), at_exit
         self.expect(followed.lost(seen) == 0, "%d records lost", followed.lost(seen))
@@ -88,6 +93,16 @@ class Row:
                     outside)
         for found in theirs[len(mine):]:
             self.expect((found["generation"], found["reason"]) == (2, "shutdown"), "at exit: %s", found)
+
+    def compare_settings(self, mine, seen):
+        theirs = [record["gc"] for record in seen if record["type"] == "process"]
+        theirs += [record for record in seen if record["type"] == "settings"]
+        # A program's end sets them anew.
+        told = (theirs[0],) if self.form == EXIT else (theirs[0], theirs[-1])
+        for true, found in zip(mine, told):
+            same = found and all(true[name] == found[name] for name in ("enabled", "thresholds", "frozen"))
+            near = found and max(abs(a - b) for a, b in zip(true["counts"], found["counts"])) <= ALLOCATED
+            self.expect(same and near, "settings %s seen as %s", true, found)
 
     def compare_one(self, number, true, found):
         for field in ("generation", "collected", "uncollectable", "reason"):
