@@ -123,14 +123,7 @@ void TextSink::add(const Lost& lost) {
 
 void TextSink::add(const WindowFinding& window) {
   saw(window.to);
-  if (window.budget_kept != false) return;
-  auto& spans = of(window.pid).broken[window.length()];
-  if (spans.empty() || spans.back().to != window.news_from) {
-    spans.push_back({window.news_from, window.to, window});
-    return;
-  }
-  spans.back().to = window.to;
-  if (window.p99 > spans.back().worst.p99) spans.back().worst = window;
+  if (window.budget_kept == false) of(window.pid).broken[window.length()].push_back(window);
 }
 
 void TextSink::add(const SummaryFinding& summary) { of(summary.pid).summary = summary; }

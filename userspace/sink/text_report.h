@@ -45,13 +45,6 @@ struct StreamRecord {
   Ns above_budget = 0;  ///< sum of what its gaps exceed the budget by
 };
 
-/// A time in which the windows of one length that ended were all broken.
-struct BrokenSpan {
-  Ns from;
-  Ns to;
-  WindowFinding worst;  ///< by p99
-};
-
 struct ProcessReport {
   std::uint32_t pid = 0;
   std::optional<ProcessFollowed> process;
@@ -65,8 +58,8 @@ struct ProcessReport {
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
-  std::map<std::string, std::uint64_t> lost;     ///< records by where they were lost
-  std::map<Ns, std::vector<BrokenSpan>> broken;  ///< by length of the windows
+  std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
+  std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };
 
 struct TextReport {

@@ -25,6 +25,27 @@ std::string length_text(std::optional<Ns> length) {
   return std::to_string(*length / (60 * kSecond)) + " min";
 }
 
+/// A time in which the windows of one length that ended were all broken.
+struct BrokenSpan {
+  Ns from;
+  Ns to;
+  WindowFinding worst;  ///< by p99
+};
+
+std::vector<BrokenSpan> spans_of(std::vector<WindowFinding> windows) {
+  std::ranges::sort(windows, {}, &WindowFinding::to);
+  std::vector<BrokenSpan> spans;
+  for (const auto& window : windows) {
+    if (spans.empty() || spans.back().to != window.news_from) {
+      spans.push_back({window.news_from, window.to, window});
+      continue;
+    }
+    spans.back().to = window.to;
+    if (window.p99 > spans.back().worst.p99) spans.back().worst = window;
+  }
+  return spans;
+}
+
 std::string span_text(const TextReport& report, const BrokenSpan& span) {
   return "broken from " + since_start(report, span.from) + " to " + since_start(report, span.to) +
          ": p99 up to " + format_duration(span.worst.p99) + ", but for the collector " +
@@ -67,20 +88,21 @@ std::string budget_over_time(const TextReport& report, const ProcessReport& proc
   Table table({{"window", Align::left},
                {"windows"},
                {"broken"},
-               {"kept but for gc"},
-               {"too few gaps"},
+               {"by gc"},
+               {"too few"},
                {"worst p99"},
-               {"its but-for"},
+               {"but-for"},
                {"its end"}});
   for (const WindowTotals& totals : windows) {
     if (totals.count == 0) continue;
     add_length(table, report, totals);
-    const auto spans = totals.length ? process.broken.find(*totals.length) : process.broken.end();
-    if (spans != process.broken.end()) add_spans(table, report, spans->second);
+    const auto found = totals.length ? process.broken.find(*totals.length) : process.broken.end();
+    if (found != process.broken.end()) add_spans(table, report, spans_of(found->second));
   }
   return "\n" + paint("budget over time", Tone::bold, color) + "\n" + table.render(width, color) +
-         wrap("windows end every " + format_duration(kWindowStep) +
-                  "; one with fewer than 100 gaps is not judged",
+         wrap("windows end every " + std::to_string(kWindowStep / kSecond) +
+                  " s; by gc: kept but for the collector; too few: fewer than "
+                  "100 gaps, not judged",
               width, "  ");
 }
 
