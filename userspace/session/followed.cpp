@@ -84,7 +84,7 @@ std::vector<SettingsChanged> FollowedProcesses::settings_changes(Ns now) {
   for (auto& [pid, process] : processes_) {
     if (!process.settings) continue;
     for (auto& reading : process.settings->look(now)) {
-      changes.push_back({now, pid, reading.interpreter, std::move(reading.gc)});
+      changes.push_back({now_monotonic(), pid, reading.interpreter, std::move(reading.gc)});
     }
   }
   return changes;
