@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "util/clock.h"
 #include "util/overloaded.h"
 
 namespace gcause {
@@ -18,12 +19,6 @@ constexpr Ns kScanEvery = kSecond;
 constexpr Ns kLookEvery = 50 * kMillisecond;
 constexpr Ns kExitRecordGrace = 300 * kMillisecond;
 constexpr Ns kBecomesPythonWithin = 10 * kSecond;
-
-Ns now_monotonic() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
 
 bool has_ended(const Fd& pidfd) {
   pollfd poll = {pidfd.get(), POLLIN, 0};

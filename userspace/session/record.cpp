@@ -22,6 +22,7 @@
 #include "sink/progress.h"
 #include "target/procfs.h"
 #include "target/target.h"
+#include "util/clock.h"
 #include "version.h"
 
 namespace gcause {
@@ -29,14 +30,6 @@ namespace {
 
 constexpr int kTickMilliseconds = 50;
 constexpr Ns kWindow = 100 * kMillisecond;  ///< in which records may be out of order
-
-Ns read_clock(clockid_t clock) {
-  timespec now = {};
-  ::clock_gettime(clock, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
-
-Ns now_monotonic() { return read_clock(CLOCK_MONOTONIC); }
 
 /// SIGINT and SIGTERM as a descriptor; SIGPIPE becomes an error of the write.
 Fd take_signals() {

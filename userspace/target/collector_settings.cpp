@@ -7,6 +7,8 @@
 #include <cstring>
 #include <memory>
 
+#include "util/clock.h"
+
 namespace gcause {
 namespace {
 
@@ -19,11 +21,7 @@ constexpr Ns kReadingShare = 20;         ///< one part of this many goes into re
 constexpr Ns kSavedTime = 10 * kSecond;  ///< whose share may be spent at once
 
 /// What this thread has spent: a busy machine does not make a reading dearer.
-Ns cpu_time() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
+Ns cpu_time() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /// Words of the target's memory, read by pages. Objects of one list lie near each other in the
 /// order of the list, so few pages are enough.
