@@ -28,6 +28,12 @@ namespace {
 using gcause::testing::Bytes;
 using gcause::testing::Cold;
 
+#ifdef GCAUSE_SMOKE
+constexpr bool kTakesItself = true;
+#else
+constexpr bool kTakesItself = false;  // a fuzzer is better off with a thousand small files
+#endif
+
 void require(bool condition) {
   if (!condition) std::abort();
 }
@@ -90,9 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 2) return 0;
   const std::uint8_t rule = data[0];
   const std::span<const std::uint8_t> rest(data + 2, size - 2);
-  const auto bytes = rule == 0   ? broken(this_program(), rule, rest)
-                     : rule < 16 ? Bytes(rest.begin(), rest.end())
-                                 : broken(small_cpython(rule), rule, rest);
+  const auto bytes = kTakesItself && rule == 0 ? broken(this_program(), rule, rest)
+                     : rule < 16               ? Bytes(rest.begin(), rest.end())
+                                               : broken(small_cpython(rule), rule, rest);
   auto elf = gcause::ElfFile::from_memory(bytes, "input");
   if (!elf) return 0;
   gcause::PythonBuild build;
