@@ -350,6 +350,26 @@ TEST_CASE("the collector's settings and what changed of them") {
   }
 }
 
+TEST_CASE("the lines of code that started long pauses, the dearest first") {
+  const auto pause = [](std::uint64_t id, Ns wall, std::int64_t line) {
+    PauseEnded ended{};
+    ended.id = id;
+    ended.pid = 4242;
+    ended.begin = kStart;
+    ended.end = kStart + wall;
+    if (line > 0) ended.trigger = Trigger{"/srv/app/index.py", line, "build"};
+    return PauseFinding{ended};
+  };
+  const std::string text = report({session(), process(), pause(1, ms(2), 7), pause(2, ms(30), 9),
+                                   pause(3, ms(40), 9), pause(4, ms(900), 0), broken_summary()});
+  CHECK_THAT(text, ContainsSubstring("  long pauses were started by\n"
+                                     "  count    total      max  line\n"
+                                     "      2  70.0 ms  40.0 ms  /srv/app/index.py:9 in build\n"
+                                     "      1  2.00 ms  2.00 ms  /srv/app/index.py:7 in build\n"));
+  CHECK_THAT(report({session(), process(), pause(1, ms(2), 0), broken_summary()}),
+             !ContainsSubstring("started by"));
+}
+
 TEST_CASE("a pid that is used again is another process") {
   auto second = process();
   second.start_ticks = 8;

@@ -74,6 +74,7 @@ void TextSink::add(const PauseFinding& finding) {
   ProcessReport& report = of(pause.pid);
   report.pauses.push_back(PauseRecord{pause.id, pause.end - pause.begin, pause.cpu,
                                       pause.generation, pause.kind, pause.reason});
+  report.triggers.add(pause);
   CollectorWork& work = report.work[pause.generation];
   ++work.pauses;
   if (pause.collected) {

@@ -346,7 +346,7 @@ std::string pauses(const Page& page, const ProcessReport& process, const Summary
     out += "  " + format_percent(summary.pauses.total, *page.report.duration) +
            " of the recorded time\n";
   }
-  return out + settings_line(page, process);
+  return out + process.triggers.render(page.width, page.color) + settings_line(page, process);
 }
 
 // --- streams
