@@ -51,6 +51,7 @@ enum tls_call {
 };
 
 #define MAX_TARGETS 1024
+#define FILTER_SIZE 65536 /* a power of two */
 #define MAX_THREADS 8192
 #define MAX_SOCKETS 16384
 #define MAX_CONNECTIONS 16384

@@ -8,6 +8,9 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct gcause_settings settings;
 volatile u32 active;
+volatile u8 maybe_target[FILTER_SIZE];
+volatile u8 maybe_thread[FILTER_SIZE];
+volatile u8 maybe_socket[FILTER_SIZE];
 
 static __always_inline bool is_target(u32 pid)
 {

@@ -120,6 +120,7 @@ static __always_inline void follow(struct sock *sk, const struct socket_facts *f
 
 	if (known && known->cookie == facts->cookie)
 		return;
+	maybe_socket[filter_slot(BPF_CORE_READ(sk, __sk_common.skc_hash))] = 1;
 	if (facts->state != TCP_CLOSE && bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
 		count_loss(LOSS_SOCKETS_FULL);
 	emit_socket_seen(sk, facts, ids, now);
@@ -245,16 +246,17 @@ static __always_inline struct thread *target_thread(struct ids ids)
 static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 {
 	struct socket_facts facts = {};
+	struct ids ids = current_ids();
 	struct tcp_sock *tcp;
 	struct thread *thread;
 	struct pt_regs *regs;
 	struct io io = {};
 	u32 call;
 
-	if (!active || is_try_again(result))
+	if (!maybe_target[filter_slot(ids.pid)] || !active || is_try_again(result))
 		return 0;
-	io.ids = current_ids();
-	thread = target_thread(io.ids);
+	io.ids = ids;
+	thread = target_thread(ids);
 	if (!thread)
 		return 0;
 	/* The tracepoint hands over a typed pointer: plain loads, where helpers would cost more. */
@@ -310,14 +312,17 @@ static __always_inline void emit_arrival(const struct followed_socket *socket, u
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
-/* Runs for every socket of the host: nothing before the look-up that most fail. */
+/* Runs for every socket of the host: nothing before the filter that most fail. */
 SEC("?tp_btf/sk_data_ready")
 int BPF_PROG(socket_data_ready, const struct sock *sk)
 {
 	u64 key = (u64)sk;
-	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
+	struct followed_socket *socket;
 	struct tcp_sock *tcp;
 
+	if (!maybe_socket[filter_slot(sk->__sk_common.skc_hash)])
+		return 0;
+	socket = bpf_map_lookup_elem(&sockets, &key);
 	if (!socket || !active)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock((struct sock *)sk);
@@ -334,10 +339,13 @@ SEC("?tp_btf/tcp_probe")
 int BPF_PROG(segment_arrived, struct sock *sk, const struct sk_buff *skb)
 {
 	u64 key = (u64)sk;
-	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
+	struct followed_socket *socket;
 	struct tcp_skb_cb segment = {};
 	struct tcp_sock *tcp;
 
+	if (!maybe_socket[filter_slot(sk->__sk_common.skc_hash)])
+		return 0;
+	socket = bpf_map_lookup_elem(&sockets, &key);
 	if (!socket || !active)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(sk);
@@ -415,10 +423,13 @@ SEC("?tp_btf/sched_switch")
 int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
 {
 	u32 key = previous->pid;
-	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+	struct thread *thread;
 	s64 number;
 	u16 flags;
 
+	if (!maybe_thread[filter_slot(key)])
+		return 0;
+	thread = bpf_map_lookup_elem(&threads, &key);
 	if (!thread || !thread->owes_wait || !active || preempted ||
 	    previous->__state == TASK_RUNNING)
 		return 0;

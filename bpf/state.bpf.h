@@ -14,6 +14,21 @@
 extern const volatile struct gcause_settings settings;
 extern volatile u32 active; /* 0 until every probe is in: attached is not active */
 
+/*
+ * Which keys may be in the maps of targets, threads and sockets. Some programs run for every socket
+ * and every switch of the host, nearly always for one that nobody follows: a byte of these says so
+ * for less than a look-up costs. A byte that is set stays set; then the look-up decides. User space
+ * sets those of targets.
+ */
+extern volatile u8 maybe_target[FILTER_SIZE]; /* by process, as in ids */
+extern volatile u8 maybe_thread[FILTER_SIZE]; /* by thread, in the initial namespace */
+extern volatile u8 maybe_socket[FILTER_SIZE]; /* by the kernel's hash of the connection */
+
+static __always_inline u32 filter_slot(u32 number)
+{
+	return number & (FILTER_SIZE - 1);
+}
+
 /* struct gc_generation_stats of CPython. */
 struct gc_counters {
 	s64 collections;
@@ -233,6 +248,7 @@ static __always_inline struct thread *this_thread(void)
 
 	if (thread)
 		return thread;
+	maybe_thread[filter_slot(key)] = 1;
 	bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST);
 	thread = bpf_map_lookup_elem(&threads, &key);
 	if (!thread)

@@ -318,6 +318,35 @@ TEST_CASE("bytes that were read unseen are found by the sequence numbers") {
   CHECK(m.chunks().size() == 2);
 }
 
+TEST_CASE("a stream with a length, or up to the end, goes on behind bytes that were read unseen") {
+  const bool has_length = GENERATE(true, false);
+  Machine m;
+  m.seen();
+  m.writes(kRequest, 1);
+  m.reads(head(has_length ? "Content-Length: 45" : "") + event("a"), 10);
+  m.passes(2 * event("b").size());
+  m.reads(event("c"), 30);
+  CHECK(m.ends().empty());
+  m.reads(event("d"), 40);
+  // Where the first line behind the missing bytes began is not known, so its event is not taken.
+  CHECK(m.chunks().size() == 2);
+  CHECK(m.chunks().back().read == 40);
+  REQUIRE(m.ends().size() == (has_length ? 1 : 0));
+  if (has_length) CHECK(m.ends()[0].end == StreamEnd::done);
+}
+
+TEST_CASE("more bytes than are left of a response, read unseen, end its stream") {
+  Machine m;
+  m.seen();
+  m.writes(kRequest, 1);
+  m.reads(head("Content-Length: 45") + event("a"), 10);
+  m.passes(37);
+  m.reads(event("c"), 30);
+  REQUIRE(m.ends().size() == 1);
+  CHECK(m.ends()[0].end == StreamEnd::truncated);
+  CHECK(m.chunks().size() == 1);
+}
+
 TEST_CASE("bytes of a read that could not be copied are passed over inside an HTTP chunk") {
   auto m = asked();
   const auto bytes = token(std::string(300, 'x'));

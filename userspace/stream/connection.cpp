@@ -33,6 +33,14 @@ void Connection::skipped(std::uint64_t count, Ns at) {
   response_.skip(count, *this);
 }
 
+void Connection::lost(std::uint32_t count, Ns at) {
+  // Numbers that go back belong to something else.
+  if (count >= std::uint32_t{1} << 31) return gap(at);
+  now_ = at;
+  response_.skip(count, *this);
+  request_.on_gap();
+}
+
 void Connection::gap(Ns at) {
   now_ = at;
   response_.on_gap(*this);

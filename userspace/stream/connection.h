@@ -44,6 +44,10 @@ class Connection : private Http1ResponseHandler {
   /// `count` bytes were read that could not be copied.
   void skipped(std::uint64_t count, Ns at);
 
+  /// Of `count` bytes, modulo 2^32, nothing was heard: what was read has a gap in its sequence
+  /// numbers. A stream goes on where the framing tells that they are part of it.
+  void lost(std::uint32_t count, Ns at);
+
   /// An unknown number of bytes is missing.
   void gap(Ns at);
 

@@ -92,7 +92,7 @@ void StreamTracker::feed_plain(Socket& socket, const Io& io) {
   }
   if (io.offset == 0 && io.sequence_end && socket.read_up_to &&
       *socket.read_up_to != first_sequence(io)) {
-    socket.plain->gap(io.end);
+    socket.plain->lost(first_sequence(io) - *socket.read_up_to, io.end);
   }
   std::size_t chunks = 0;
   if (!io.payload.empty()) {
