@@ -31,8 +31,8 @@ comment_ms=F        while waiting, a comment of its own every F ms (not with fra
 tag=NAME            name of the stream in the log
 ==================  ==========================================================================
 
-With ``--log FILE`` every event leaves one line ``{"type":"send","stream":TAG,"index":K,"ns":T}``; T is
-``time.monotonic_ns()`` when the send returned. ``"queued":BYTES`` is added where the kernel did not take
+With ``--log FILE`` every event leaves one line ``{"type":"send","stream":TAG,"index":K,"from_ns":S,"ns":T}``;
+S and T are ``time.monotonic_ns()`` before the send and when it returned. ``"queued":BYTES`` is added where the kernel did not take
 everything, so that T is not the time at which the bytes left. A line ``{"type":"request",...}`` with the
 time at which the request had been read precedes them.
 """
@@ -246,13 +246,14 @@ class Response:
         self.next = next(self.groups, None)
         if self.next is None and self.plan.framing == "chunked":
             data += b"0\r\n\r\n"
+        begin = time.monotonic_ns()
         transport.write(data)
         if self.log is not None:
             sent = time.monotonic_ns()
             queued = transport.get_write_buffer_size()
             tail = ',"queued":%d}\n' % queued if queued else "}\n"
-            line = '{"type":"send","stream":%s,"index":%d,"ns":%d%s'
-            self.log += [line % (self.name, index, sent, tail) for index in range(first, end)]
+            line = '{"type":"send","stream":%s,"index":%d,"from_ns":%d,"ns":%d%s'
+            self.log += [line % (self.name, index, begin, sent, tail) for index in range(first, end)]
         if self.next is None:
             self.end()
         else:

@@ -98,6 +98,21 @@ StreamFinding stream(std::uint64_t id, std::optional<std::string> host,
           .chunks = chunks};
 }
 
+/// A window of a minute that ended `at` seconds behind the start.
+WindowFinding minute(Ns at, Ns p99, Ns but_for) {
+  WindowFinding window;
+  window.pid = 4242;
+  window.to = kStart + at * kSecond;
+  window.from = window.to - 60 * kSecond;
+  window.news_from = at == 60 ? window.from : window.to - kWindowStep;
+  window.gaps = 1'000;
+  window.p99 = p99;
+  window.but_for_p99 = but_for;
+  window.budget_kept = p99 <= ms(100);
+  window.but_for_kept = but_for <= ms(100);
+  return window;
+}
+
 SummaryFinding broken_summary() {
   SummaryFinding summary;
   summary.pid = 4242;
@@ -117,6 +132,9 @@ SummaryFinding broken_summary() {
   summary.budget_kept = false;
   summary.but_for_kept = true;
   summary.lost = 140;
+  summary.windows = {{60 * kSecond, 10, 1, 5, 4, minute(80, ms(412), ms(71.2))},
+                     {300 * kSecond, 0, 0, 0, 0, {}},
+                     {std::nullopt, 1, 0, 1, 1, minute(150, ms(412), ms(71.2))}};
   return summary;
 }
 
@@ -159,6 +177,12 @@ std::vector<Finding> broken() {
   findings.emplace_back(stream(4, "a-very-long-host-name.inference.internal.cluster.example.com",
                                "meta-llama/Llama-3.3-70B-Instruct-with-a-long-suffix-behind-it",
                                900, StreamEnd::open));
+  for (const auto& window :
+       {minute(60, ms(90), ms(60)), minute(70, ms(310), ms(61)), minute(80, ms(412), ms(71.2)),
+        minute(90, ms(350), ms(70)), minute(100, ms(90), ms(60)), minute(130, ms(200), ms(150)),
+        minute(140, ms(150), ms(40))}) {
+    findings.emplace_back(window);
+  }
   findings.emplace_back(broken_summary());
   return findings;
 }
@@ -223,7 +247,7 @@ std::size_t widest_line(const std::string& text) {
 }
 
 TEST_CASE("report of a budget that the collector broke") {
-  const std::string text = report(broken(), {.duration = 61'200 * kMillisecond});
+  const std::string text = report(broken(), {.duration = 150'000 * kMillisecond});
   check_golden("report_broken.txt", text);
   CHECK(widest_line(text) <= 100);
 }

@@ -122,6 +122,11 @@ void TextSink::add(const Lost& lost) {
   counts[lost.where] += lost.count;
 }
 
+void TextSink::add(const WindowFinding& window) {
+  saw(window.to);
+  if (window.budget_kept == false) of(window.pid).broken[window.length()].push_back(window);
+}
+
 void TextSink::add(const SummaryFinding& summary) { of(summary.pid).summary = summary; }
 
 ProcessReport& TextSink::of(std::uint32_t pid) {

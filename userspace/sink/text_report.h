@@ -60,7 +60,8 @@ struct ProcessReport {
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
-  std::map<std::string, std::uint64_t> lost;  ///< records by where they were lost
+  std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
+  std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };
 
 struct TextReport {
