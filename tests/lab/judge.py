@@ -149,6 +149,7 @@ class Tally:
         self.held_sends = self.unknown_arrivals = self.queued = 0
         self.charges = []  # (ns off, true ns)
         self.first_chunks = []  # (ns off, true ns)
+        self.held_first_chunks = 0  # those that a collection held back
         self.bases = collections.Counter()
         self.faults = []
 
@@ -202,9 +203,10 @@ def judge_run(logs):
     if len(seen) > len(pairs):
         tally.faults.append("gcause saw %d streams, the target read %d" % (len(seen), len(truth)))
     sends = {(r["stream"], r["index"]): r for r in logs.origin if r["type"] == "send"}
-    judge_gaps(logs, tally, Pauses(pauses), truth, pairs, sends)
+    union = Pauses(pauses)
+    judge_gaps(logs, tally, union, truth, pairs, sends)
     judge_arrivals(logs, tally, pairs, sends)
-    judge_first_chunks(logs, tally, truth, pairs)
+    judge_first_chunks(logs, tally, union, truth, pairs, sends)
     lost = sum(r["count"] for r in logs.of("lost"))
     if lost:
         tally.faults.append("%d records lost" % lost)
@@ -265,16 +267,21 @@ def judge_arrivals(logs, tally, pairs, sends):
             tally.arrivals.append(abs(chunk["arrival_ns"] - send["ns"]))
 
 
-def judge_first_chunks(logs, tally, truth, pairs):
-    """The times to first chunk."""
+def judge_first_chunks(logs, tally, pauses, truth, pairs, sends):
+    """The times to first chunk, and what of them was charged."""
     requests = {r["stream"]: r["request_ns"] for r in logs.client if r["type"] == "stream"}
-    seen = {r["id"]: r["first_chunk_ns"] for r in logs.of("stream")}
+    seen = {r["id"]: r for r in logs.of("stream")}
     for tag, stream in pairs.items():
-        true = truth[tag][0] - requests[tag]
-        if seen.get(stream) is None:
+        delivery, line = truth[tag][0], seen.get(stream, {})
+        time = delivery - requests[tag]
+        charged = pauses.covered(min(max(sends[tag, 0]["ns"], requests[tag]), delivery), delivery)
+        if line.get("first_chunk_ns") is None:
             tally.faults.append("no time to first chunk for %s" % tag)
-        else:
-            tally.first_chunks.append((abs(seen[stream] - true), true))
+            continue
+        tally.first_chunks.append((abs(line["first_chunk_ns"] - time), time))
+        if charged > CHARGE[0]:
+            tally.held_first_chunks += 1
+            tally.charges.append((abs(line.get("first_chunk_charged_ns", 0) - charged), charged))
 
 
 def quantile(values, share):
@@ -331,11 +338,13 @@ def show_errors(title, tally, out=sys.stdout):
     """One line on arrivals, charges and times to first chunk."""
     charges, firsts = tally.charges, tally.first_chunks
     print("    %s: arrival p50 %.3f p99 %.3f max %.3f ms of %d (%d sends held up, %d unknown, %d queued); "
-          "charge p50 %.3f p99 %.3f ms, %d of %d in the limit; first chunk p99 %.3f ms, %d of %d; basis %s"
+          "charge p50 %.3f p99 %.3f ms, %d of %d in the limit; first chunk p99 %.3f ms, %d of %d, "
+          "%d charged; basis %s"
           % (title, quantile(tally.arrivals, 0.5) / MS, quantile(tally.arrivals, 0.99) / MS,
              max(tally.arrivals, default=0) / MS, len(tally.arrivals), tally.held_sends, tally.unknown_arrivals,
              tally.queued, quantile([e for e, _ in charges], 0.5) / MS, quantile([e for e, _ in charges], 0.99) / MS,
              within(charges), len(charges), quantile([e for e, _ in firsts], 0.99) / MS, within(firsts), len(firsts),
+             tally.held_first_chunks,
              ", ".join("%s %d" % pair for pair in sorted(tally.bases.items())) or "none"), file=out)
 
 
