@@ -62,17 +62,33 @@ def pipeline(args):
     return [("pipeline_records", figures["records_per_s"], "records/s")]
 
 
+def arrivals(args):
+    """What a recording costs sockets that nobody follows."""
+    command = [sys.executable, os.path.join(HERE, "arrivals.py"), "--gcause", args.gcause, "--load", args.load,
+               "--python", args.python, "--pairs", str(max(10, args.pairs)), "--seconds", str(args.seconds)]
+    figures = json.loads(subprocess.check_output(command))
+    rows = [("loopback.messages", figures["messages_per_s"], "messages/s")]
+    for name, field in (("loopback.throughput_lost", "throughput_loss_percent"),
+                        ("loopback.cpu_per_message_added", "cpu_per_message_added_percent"),
+                        ("loopback.noise", "noise_throughput_percent")):
+        rows.append((name, figures[field]["median"], "%"))
+        for quartile in ("lower_quartile", "upper_quartile"):
+            rows.append((name + "_" + quartile, figures[field][quartile], "%"))
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gcause", required=True)
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--empty", required=True)
+    parser.add_argument("--load", required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--json", required=True)
     args = parser.parse_args()
-    figures = overhead(args, "plain") + overhead(args, "tls") + probes(args) + pipeline(args)
+    figures = overhead(args, "plain") + overhead(args, "tls") + probes(args) + arrivals(args) + pipeline(args)
     for name, value, unit in figures:
         print("%-40s %14.2f %s" % (name, value, unit))
     with open(args.json, "w") as out:
