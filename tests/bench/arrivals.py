@@ -5,7 +5,7 @@
 gcause hears of every socket of the host (arrivals, reads, writes, switches of threads) and has to let go of those
 that it does not follow at the first look. Here pairs of processes play ping-pong over loopback TCP while gcause
 records a Python process that sleeps. Windows without and with it take turns, and a pair of neighbours gives one
-ratio, so that what else happens on the machine hits both; all of it runs at a high priority, so that it hits little.
+ratio, so that what else happens on the machine hits both. All runs at a high priority, so that it hits little.
 Between two pairs the order is the other way round.
 
 The ratio of CPU time per message stands beside that of the throughput: other load on the machine takes messages

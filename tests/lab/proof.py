@@ -7,14 +7,15 @@
 Three programs, each with the same schedule of chunks in every run: the openai SDK over TLS (the demo's client, in
 the root file system that scripts/demo makes), an asyncio client with 50 streams, and a client with a thread for
 each of 16 streams. Run A collects automatically; gcause says its but-for p99 and p50. Run B is the same program
-under gc.disable(); gcause says the p99 and p50 of its gaps. Each figure of A has to agree with that of the B behind
-it within 10 % or 3 ms, in every repeat; and the collector must have hurt in A, or there was nothing to explain.
+under gc.disable(); gcause says the p99 and p50 of its gaps. Each figure of A has to agree with that of the B
+behind it within 10 % or 3 ms, in every repeat; and the collector must have hurt in A, or there was nothing to
+explain.
 
 B runs before the first A and after each, and the columns "noise" say how far two neighbouring B are apart: what
 the machine does to one and the same program. The rule does not depend on them.
 
-Exits with 0 only if all agree. Needs root and a kernel with BTF. Origins run at real-time priority and targets at a
-high one, so that other work on the machine disturbs less.
+Exits with 0 only if all agree. Needs root and a kernel with BTF. Origins run at real-time priority and targets at
+a high one, so that other work on the machine disturbs less.
 """
 import argparse
 import collections
@@ -167,9 +168,9 @@ class OpenaiClient:
             certificate = [os.path.join(self.folder, name) for name in ("cert.pem", "key.pem")]
             port = processes.origin(["--tls", *certificate, "--chunks", "160", "--interval-ms", "45", "--jitter",
                                      "5", "--first-delay-ms", "150", "--size", "10"])
-            client = processes.start(self.inside(port, "openai_client.py", "--gc", "default" if collects else "off",
-                                                 "--passages", self.passages, "--answers", str(self.answers)),
-                                     stdin=subprocess.PIPE)
+            command = self.inside(port, "openai_client.py", "--gc", "default" if collects else "off", "--passages",
+                                  self.passages, "--answers", str(self.answers))
+            client = processes.start(command, stdin=subprocess.PIPE)
             if not re.match(r"ready \d+\n", client.stdout.readline()):
                 raise Broken("the client did not start")
             output = os.path.join(self.folder, "run.jsonl")

@@ -3,9 +3,9 @@
 
 20 streams of 25 chunks a second, and gcause with a ring buffer of 64 KiB. The first run loses nothing and sees
 every chunk. In the others gcause is stopped for three seconds, so that the buffer overflows. Then the losses are
-counted and lie around the stop; all chunks before and behind it are seen, but for responses that were cut; a gap that
-touches a loss has no verdict and is in no distribution; no other gap hides a chunk; and the summary and the text
-report say how many there are. A response with a length goes on behind the stop, with a gap that is not judged; one
+counted and lie around the stop; all chunks before and behind it are seen, but for responses that were cut; a gap
+that touches a loss has no verdict and is in no distribution; no other gap hides a chunk; and the summary and the
+text report say how many there are. A response with a length goes on behind the stop, with a gap that is not judged; one
 in chunks of HTTP has lost its place, ends as truncated, and the next one is seen.
 
 Needs root and a kernel with BTF.
@@ -95,8 +95,8 @@ def judge_chunks(run, judge, losses):
     judge.expect(0 < missing, "nothing is missing, though %d records were lost", lost)
     # Of each chunk at least one record was lost, or its response was cut by the loss of another.
     cut = sum(run.chunks() for stream in of_type(run.seen, "stream") if stream["end"] == "truncated")
-    judge.expect(missing <= lost + cut, "%d chunks are missing, but only %d records and %d cut chunks", missing, lost,
-                 cut)
+    judge.expect(missing <= lost + cut, "%d chunks are missing, but only %d records and %d cut chunks", missing,
+                 lost, cut)
     judge.expect((cut > 0) == (run.args.framing == "chunked"), "%d chunks of responses were cut", cut)
     ahead, behind = [[sum(1 for chunk in chunks if lies(chunk[key])) for chunks, key in
                       ((mine, "ns"), (seen, "delivery_ns"))]
@@ -156,8 +156,8 @@ def judge_reality(run, judge, gaps):
 
     long = [gap for gap in gaps if gap["gap_ns"] > 1.7 * INTERVAL]
     made_up = [gap for gap in long if not is_real(gap)]
-    # A loss that is not told makes one in each stream. A busy machine may make some, where it keeps the client off its
-    # CPU between the read and its next line.
+    # A loss that is not told makes one in each stream. A busy machine may make some, where it keeps the client off
+    # its CPU between the read and its next line.
     judge.expect(len(made_up) < STREAMS // 2, "%d of %d long gaps are none of the client's: %s", len(made_up),
                  len(long), made_up[:1])
 
@@ -171,8 +171,8 @@ def one(args, framing, stop):
         missing, lost = judge_chunks(run, judge, losses)
         hit, unjudged, gaps = judge_gaps(run, judge, losses)
     print("%-4s %-8s %-12s %d records lost, %d chunks missing; %d of %d gaps touch a loss, %d above the budget" % (
-        "FAIL" if judge.faults else "ok", framing, "stopped" if stop else "not stopped", lost, missing, hit, gaps, unjudged),
-        flush=True)
+        "FAIL" if judge.faults else "ok", framing, "stopped" if stop else "not stopped", lost, missing, hit, gaps,
+        unjudged), flush=True)
     for fault in judge.faults[:5]:
         print("       " + fault, flush=True)
     return not judge.faults
