@@ -5,8 +5,8 @@
 every chunk. In the others gcause is stopped for three seconds, so that the buffer overflows. Then the losses are
 counted and lie around the stop; all chunks before and behind it are seen, but for responses that were cut; a gap
 that touches a loss has no verdict and is in no distribution; no other gap hides a chunk; and the summary and the
-text report say how many there are. A response with a length goes on behind the stop, with a gap that is not judged; one
-in chunks of HTTP has lost its place, ends as truncated, and the next one is seen.
+text report say how many there are. A response with a length goes on behind the stop, with a gap that is not judged;
+one in chunks of HTTP has lost its place, ends as truncated, and the next one is seen.
 
 Needs root and a kernel with BTF.
 """
