@@ -70,7 +70,7 @@
 /* What the programs need of a socket. */
 struct socket_facts {
 	u64 cookie;
-	u32 copied; /* TCP sequence number behind what the program has read */
+	u32 copied; /* TCP sequence number behind the bytes that the program has read */
 	u16 family;
 	u16 type;
 	u8 state;
@@ -86,6 +86,17 @@ static __always_inline bool is_stream(const struct socket_facts *facts)
 static __always_inline bool is_tcp(u16 family)
 {
 	return family != AF_UNIX;
+}
+
+/*
+ * A read that takes the last bytes and finds the peer's FIN behind them takes that, too: the FIN has a
+ * sequence number, and is no byte.
+ */
+static __always_inline u32 data_copied(u32 copied_seq, u32 rcv_nxt, u8 state)
+{
+	bool has_fin = state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING;
+
+	return has_fin && copied_seq == rcv_nxt ? copied_seq - 1 : copied_seq;
 }
 
 static __always_inline void emit_socket_seen(struct sock *sk, const struct socket_facts *facts,
@@ -266,7 +277,7 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	facts.cookie = bpf_get_socket_cookie(sk);
 	tcp = is_tcp(facts.family) ? bpf_skc_to_tcp_sock(sk) : NULL;
 	if (tcp)
-		facts.copied = tcp->copied_seq;
+		facts.copied = data_copied(tcp->copied_seq, tcp->rcv_nxt, facts.state);
 	io.ns = bpf_ktime_get_ns();
 	io.result = result;
 	io.flags = flags;
@@ -477,7 +488,8 @@ int BPF_URETPROBE(libc_return, s64 result)
 	facts.state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (!is_stream(&facts))
 		return 0;
-	facts.copied = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	facts.copied = data_copied(BPF_CORE_READ((struct tcp_sock *)sk, copied_seq),
+				   BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), facts.state);
 	/* The address stands for the cookie: nothing here may make one. It is unique while open. */
 	facts.cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 	if (!facts.cookie)
