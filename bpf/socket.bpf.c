@@ -393,6 +393,23 @@ static __always_inline bool is_read(s64 number)
 	return call == LIBC_READ || call == LIBC_READ_MESSAGE || call == LIBC_READ_VECTOR;
 }
 
+static __always_inline void emit_wait(struct task_struct *task, u16 flags)
+{
+	struct wait_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	record->run_delay_us = 0;
+	if (run_delay_us(task, &record->run_delay_us))
+		flags |= WAIT_HAS_RUN_DELAY;
+	record->reserved = 0;
+	fill_header(&record->header, sizeof(*record), RECORD_WAIT, flags, ids_of(task),
+		    bpf_ktime_get_ns());
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
 /*
  * When a thread blocks in a call that waits for more, it has asked for more. Probes on these calls
  * would cost a trap each; a thread that does not block reads at once, and that is seen.
@@ -413,7 +430,7 @@ int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
 		return 0;
 	thread->owes_wait = 0;
 	flags = is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0;
-	emit_bare(RECORD_WAIT, flags, ids_of(previous), bpf_ktime_get_ns());
+	emit_wait(previous, flags);
 	return 0;
 }
 
