@@ -106,6 +106,7 @@ enum io_flags {
 	IO_HAS_SEQUENCE = 4,
 	IO_LAST = 8, /* no further piece of this call follows */
 	IO_INSIDE_TLS = 16, /* a socket call that the TLS library made: never any payload */
+	IO_HAS_RUN_DELAY = 32,
 };
 
 /* One read or write, or a piece of one that is longer than IO_PIECE. */
@@ -118,7 +119,8 @@ struct io_record {
 	u32 sequence_end; /* TCP sequence number behind the bytes of the whole call */
 	u32 offset; /* of payload in the bytes of the call */
 	u32 length; /* of payload; 0 where it was not copied */
-	u32 reserved;
+	/* us for which this thread was ever runnable without a CPU, modulo 2^32; see IO_HAS_RUN_DELAY */
+	u32 run_delay_us;
 	/* u8 payload[length] */
 };
 
@@ -129,10 +131,16 @@ struct arrival_record {
 	u32 reserved;
 };
 
-/* RECORD_WAIT is a bare header. */
-
 enum wait_flags {
 	WAIT_IN_READ = 1, /* it blocks in a socket read, not in a poll */
+	WAIT_HAS_RUN_DELAY = 2,
+};
+
+/* A bare header in captures that were made before WAIT_HAS_RUN_DELAY. */
+struct wait_record {
+	struct record_header header;
+	u32 run_delay_us; /* as in io_record */
+	u32 reserved;
 };
 
 struct socket_seen_record {
@@ -202,6 +210,7 @@ GCAUSE_ASSERT(sizeof(struct trigger_record) == 48, "trigger_record");
 GCAUSE_ASSERT(sizeof(struct world_started_record) == 48, "world_started_record");
 GCAUSE_ASSERT(sizeof(struct io_record) == 72, "io_record");
 GCAUSE_ASSERT(sizeof(struct arrival_record) == 40, "arrival_record");
+GCAUSE_ASSERT(sizeof(struct wait_record) == 32, "wait_record");
 GCAUSE_ASSERT(sizeof(struct socket_seen_record) == 56, "socket_seen_record");
 GCAUSE_ASSERT(sizeof(struct socket_closed_record) == 40, "socket_closed_record");
 GCAUSE_ASSERT(sizeof(struct tls_freed_record) == 32, "tls_freed_record");

@@ -16,7 +16,7 @@ static __always_inline void fill_io(struct io_record *record, const struct io *i
 	record->sequence_end = io->sequence_end;
 	record->offset = offset;
 	record->length = length;
-	record->reserved = 0;
+	record->run_delay_us = io->run_delay_us;
 }
 
 /* A record without payload: what is said is the call itself, or that its bytes are missing. */
@@ -101,6 +101,8 @@ __noinline int emit_step(struct io *io)
 
 __hidden int emit_io(struct io *io)
 {
+	if (run_delay_us(bpf_get_current_task_btf(), &io->run_delay_us))
+		io->flags |= IO_HAS_RUN_DELAY;
 	if (io->result <= 0 || io->capture == 0) {
 		emit_io_bare(io, 0);
 		return 0;

@@ -36,11 +36,13 @@ struct python_layout {
 	u32 interpreter_id; /* s64 */
 	u32 interpreter_threads; /* head of the list */
 	u32 interpreter_gc; /* 0 in 3.8 */
+	u32 interpreter_gil; /* pointer, the same where a lock is shared: ceval.gil; 0 before 3.12 */
 
 	/* PyThreadState */
 	u32 thread_next;
 	u32 thread_interpreter;
 	u32 thread_native_id; /* unsigned long, as gettid() gives it; 0 before 3.11 */
+	u32 thread_status; /* u32 of bit fields; 0 before 3.12 */
 	u32 thread_frame; /* the running frame, or its _PyCFrame */
 	u32 cframe_frame; /* 3.11, 3.12: current_frame in _PyCFrame */
 	u32 thread_has_cframe; /* bool */

@@ -70,7 +70,7 @@
 /* What the programs need of a socket. */
 struct socket_facts {
 	u64 cookie;
-	u32 copied; /* TCP sequence number behind what the program has read */
+	u32 copied; /* TCP sequence number behind the bytes that the program has read */
 	u16 family;
 	u16 type;
 	u8 state;
@@ -86,6 +86,17 @@ static __always_inline bool is_stream(const struct socket_facts *facts)
 static __always_inline bool is_tcp(u16 family)
 {
 	return family != AF_UNIX;
+}
+
+/*
+ * A read that takes the last bytes and finds the peer's FIN behind them takes that, too: the FIN has a
+ * sequence number, and is no byte.
+ */
+static __always_inline u32 data_copied(u32 copied_seq, u32 rcv_nxt, u8 state)
+{
+	bool has_fin = state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK || state == TCP_CLOSING;
+
+	return has_fin && copied_seq == rcv_nxt ? copied_seq - 1 : copied_seq;
 }
 
 static __always_inline void emit_socket_seen(struct sock *sk, const struct socket_facts *facts,
@@ -268,7 +279,7 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	facts.cookie = bpf_get_socket_cookie(sk);
 	tcp = is_tcp(facts.family) ? bpf_skc_to_tcp_sock(sk) : NULL;
 	if (tcp)
-		facts.copied = tcp->copied_seq;
+		facts.copied = data_copied(tcp->copied_seq, tcp->rcv_nxt, facts.state);
 	io.ns = bpf_ktime_get_ns();
 	io.result = result;
 	io.flags = flags;
@@ -415,6 +426,23 @@ static __always_inline bool is_read(s64 number)
 	return call == LIBC_READ || call == LIBC_READ_MESSAGE || call == LIBC_READ_VECTOR;
 }
 
+static __always_inline void emit_wait(struct task_struct *task, u16 flags)
+{
+	struct wait_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	record->run_delay_us = 0;
+	if (run_delay_us(task, &record->run_delay_us))
+		flags |= WAIT_HAS_RUN_DELAY;
+	record->reserved = 0;
+	fill_header(&record->header, sizeof(*record), RECORD_WAIT, flags, ids_of(task),
+		    bpf_ktime_get_ns());
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
 /*
  * When a thread blocks in a call that waits for more, it has asked for more. Probes on these calls
  * would cost a trap each; a thread that does not block reads at once, and that is seen.
@@ -438,7 +466,7 @@ int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
 		return 0;
 	thread->owes_wait = 0;
 	flags = is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0;
-	emit_bare(RECORD_WAIT, flags, ids_of(previous), bpf_ktime_get_ns());
+	emit_wait(previous, flags);
 	return 0;
 }
 
@@ -513,7 +541,8 @@ int BPF_URETPROBE(libc_return, s64 result)
 	facts.state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (!is_stream(&facts))
 		return 0;
-	facts.copied = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	facts.copied = data_copied(BPF_CORE_READ((struct tcp_sock *)sk, copied_seq),
+				   BPF_CORE_READ((struct tcp_sock *)sk, rcv_nxt), facts.state);
 	/* The address stands for the cookie: nothing here may make one. It is unique while open. */
 	facts.cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 	if (!facts.cookie)

@@ -270,6 +270,7 @@ struct io {
 	u64 vector; /* address of an array of struct iovec */
 	u32 vector_length;
 	u32 capture; /* bytes to copy, at most */
+	u32 run_delay_us; /* emit_io fills it */
 	/* where emit_io is: the caller leaves these zero */
 	u32 offset; /* bytes of the call that were copied */
 	u32 vector_index;
@@ -315,6 +316,18 @@ static __always_inline u64 cpu_time(u64 now)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	return task->se.sum_exec_runtime + now - task->se.exec_start;
+}
+
+/*
+ * How long the task was ever runnable without a CPU. The scheduler adds to it when the task gets one, so it
+ * is whole for a task that runs. False on a kernel without CONFIG_SCHED_INFO, which has no such sum.
+ */
+static __always_inline bool run_delay_us(struct task_struct *task, u32 *us)
+{
+	if (!bpf_core_field_exists(task->sched_info.run_delay))
+		return false;
+	*us = task->sched_info.run_delay / 1000;
+	return true;
 }
 
 /*

@@ -107,6 +107,38 @@ TEST_CASE("a gap never spans two streams") {
   CHECK(court.summary().over_budget == 0);
 }
 
+/// The first chunk of a stream whose request was written at `request_end`, read at 400 ms after a
+/// pause from 100 to 300 ms.
+FirstChunk first_chunk_of(Ns request_end, std::optional<Ns> arrival) {
+  Court court;
+  court.stream(1, request_end).pause(kOther, ms(100), ms(300)).chunk(1, ms(400), arrival).end();
+  const auto stream = only<StreamFinding>(court.findings).at(0);
+  REQUIRE(stream.first_chunk);
+  const auto& first = *stream.first_chunk;
+  CHECK(first.time == first.upstream + first.charged + first.process);
+  CHECK(first.but_for == first.time - first.charged);
+  return first;
+}
+
+TEST_CASE("a pause is charged to the first chunk only where that was there") {
+  CHECK(first_chunk_of(0, ms(350)).charged == 0);
+  CHECK(first_chunk_of(0, ms(350)).upstream == ms(350));
+  CHECK(first_chunk_of(0, ms(200)).charged == ms(100));
+  CHECK(first_chunk_of(0, ms(200)).process == ms(100));
+  // A request that was itself held back begins behind the pause.
+  CHECK(first_chunk_of(ms(300), ms(310)).charged == 0);
+  CHECK(first_chunk_of(ms(300), ms(310)).time == ms(100));
+  // Without a known arrival it counts as there since the request.
+  CHECK(first_chunk_of(ms(50), std::nullopt).charged == ms(200));
+  CHECK(first_chunk_of(ms(50), std::nullopt).upstream == 0);
+}
+
+TEST_CASE("a first chunk that the recording has before its request takes no time") {
+  const auto first = first_chunk_of(ms(500), ms(350));
+  CHECK(first.time == 0);
+  CHECK(first.charged == 0);
+}
+
 TEST_CASE("time to first chunk runs from the end of the request to the first delivery") {
   Court court;
   court.stream(1, ms(100)).pause_begins(kOther, ms(300)).chunk(1, ms(310), ms(305));
@@ -114,10 +146,17 @@ TEST_CASE("time to first chunk runs from the end of the request to the first del
   court.stream(2).chunk(2, ms(370)).end();
   const auto streams = only<StreamFinding>(court.findings);
   REQUIRE(streams.size() == 2);
-  CHECK(streams[0].first_chunk == ms(250));
+  REQUIRE(streams[0].first_chunk);
+  CHECK(streams[0].first_chunk->time == ms(250));
+  CHECK(streams[0].first_chunk->upstream == ms(205));
+  CHECK(streams[0].first_chunk->charged == ms(45));
+  CHECK(streams[0].first_chunk->process == 0);
+  CHECK(streams[0].first_chunk->but_for == ms(205));
   CHECK_FALSE(streams[1].first_chunk);
   CHECK(court.summary().first_chunk.count == 1);
   CHECK(court.summary().first_chunk.max == ms(250));
+  CHECK(court.summary().first_chunk_but_for.count == 1);
+  CHECK(court.summary().first_chunk_but_for.max == ms(205));
 }
 
 TEST_CASE("a gap with a loss inside has no verdict and is in no distribution") {

@@ -210,10 +210,34 @@ TEST_CASE("an arrival") {
 }
 
 TEST_CASE("a wait") {
-  const auto lab = decoded(bare(RECORD_WAIT, 5));
+  wait_record record{};
+  record.header = header_of(sizeof record, RECORD_WAIT, 5, WAIT_IN_READ | WAIT_HAS_RUN_DELAY);
+  record.run_delay_us = 0xFFFFFFFF;
+  const auto lab = decoded(bytes_of(record));
   CHECK(lab.only<Wait>().at == 5);
   CHECK(lab.only<Wait>().pid == 42);
   CHECK(lab.only<Wait>().tid == 43);
+  CHECK(lab.only<Wait>().in_read);
+  CHECK(lab.only<Wait>().run_delay == 0xFFFFFFFF);
+}
+
+TEST_CASE("a wait of an older capture, or without its sum") {
+  const auto lab = decoded(bare(RECORD_WAIT, 5));
+  CHECK(lab.only<Wait>().at == 5);
+  CHECK_FALSE(lab.only<Wait>().in_read);
+  CHECK_FALSE(lab.only<Wait>().run_delay);
+  wait_record record{};
+  record.header = header_of(sizeof record, RECORD_WAIT, 5);
+  record.run_delay_us = 3;
+  CHECK_FALSE(decoded(bytes_of(record)).only<Wait>().run_delay);
+}
+
+TEST_CASE("how long a thread had no CPU is told where the kernel knows it") {
+  auto record = io_of(5, IO_LAST, 0);
+  record.run_delay_us = 17;
+  CHECK_FALSE(decoded(bytes_of(record)).only<Io>().run_delay);
+  record.header.flags |= IO_HAS_RUN_DELAY;
+  CHECK(decoded(bytes_of(record)).only<Io>().run_delay == 17);
 }
 
 TEST_CASE("a socket's peer is written as an address and a port") {

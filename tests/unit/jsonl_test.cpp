@@ -135,12 +135,14 @@ TEST_CASE("stream") {
                                  .model = "m-1",
                                  .comments = 2,
                                  .bytes = 4'096},
-                       .first_chunk = 20,
+                       .first_chunk = FirstChunk{20, 11, 7, 2, 13},
                        .chunks = 12};
   CHECK(line_of(stream) ==
         R"({"type":"stream","id":3,"pid":42,"direction":"read","peer":"10.0.0.1:443",)"
         R"("host":"api.example.com","model":"m-1","tls":true,"protocol":"h2","begin_ns":10,)"
-        R"("first_chunk_ns":20,"end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done"})"
+        R"("first_chunk_ns":20,"first_chunk_upstream_ns":11,"first_chunk_charged_ns":7,)"
+        R"("first_chunk_process_ns":2,"first_chunk_but_for_ns":13,)"
+        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done"})"
         "\n");
 
   stream.began.direction = StreamDirection::write;
@@ -153,6 +155,8 @@ TEST_CASE("stream") {
   CHECK(line_of(stream) ==
         R"({"type":"stream","id":3,"pid":42,"direction":"write","peer":null,"host":null,)"
         R"("model":null,"tls":true,"protocol":"tls-records","begin_ns":10,"first_chunk_ns":null,)"
+        R"("first_chunk_upstream_ns":null,"first_chunk_charged_ns":null,)"
+        R"("first_chunk_process_ns":null,"first_chunk_but_for_ns":null,)"
         R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"truncated"})"
         "\n");
 }
@@ -253,6 +257,7 @@ TEST_CASE("summary") {
           R"({"type":"summary","pid":42,"pauses":{"count":0,"total_ns":0,"max_ns":null,)"
           R"("p50_ns":null,"p99_ns":null,"by_generation":{}},"streams":0,"chunks":0,"gap":)" +
               empty + R"(,"but_for":)" + empty + R"(,"first_chunk":)" + empty +
+              R"(,"first_chunk_but_for":)" + empty +
               R"(,"verdicts":{"gc":0,"gc-partial":0,"upstream":0,"process":0},"over_budget":0,)"
               R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"unjudged_share":null,)"
               R"("gaps_with_loss":0,"lost":0,"windows":[]})"
@@ -268,6 +273,7 @@ TEST_CASE("summary") {
     summary.gap = {7, 1, 2, 3, 4};
     summary.but_for = {7, 1, 1, 1, 2};
     summary.first_chunk = {2, 5, 6, 6, 6};
+    summary.first_chunk_but_for = {2, 3, 4, 4, 4};
     summary.verdicts[Verdict::gc] = 2;
     summary.over_budget = 3;
     summary.unjudged = 1;
@@ -291,6 +297,7 @@ TEST_CASE("summary") {
         R"("gap":{"count":7,"p50_ns":1,"p90_ns":2,"p99_ns":3,"max_ns":4},)"
         R"("but_for":{"count":7,"p50_ns":1,"p90_ns":1,"p99_ns":1,"max_ns":2},)"
         R"("first_chunk":{"count":2,"p50_ns":5,"p90_ns":6,"p99_ns":6,"max_ns":6},)"
+        R"("first_chunk_but_for":{"count":2,"p50_ns":3,"p90_ns":4,"p99_ns":4,"max_ns":4},)"
         R"("verdicts":{"gc":2,"gc-partial":0,"upstream":0,"process":0},"over_budget":3,)"
         R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"unjudged_share":0.250000,)"
         R"("gaps_with_loss":5,"lost":8,"windows":[{"window_ns":60000000000,"count":9,"few_gaps":2,)"

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<std::uint64_t> ids_in(const PauseLog& log, Ns from, Ns to) {
   std::vector<std::uint64_t> ids;
-  log.for_each_in(from, to, [&](const PauseLog::Interval& pause) { ids.push_back(pause.id); });
+  log.for_each_in(from, to, [&](const PauseLog::Pause& pause) { ids.push_back(pause.id); });
   return ids;
 }
 using Ids = std::vector<std::uint64_t>;
@@ -27,7 +27,7 @@ TEST_CASE("the intersection of intervals that touch or do not meet is nothing") 
 
 TEST_CASE("an empty log covers nothing") {
   const PauseLog log;
-  CHECK(log.covered(0, 100) == 0);
+  CHECK(log.covered(9, 0, 100) == 0);
   CHECK(log.free_at(1, 7) == 7);
   CHECK(ids_in(log, 0, 100).empty());
 }
@@ -36,12 +36,12 @@ TEST_CASE("a finished pause covers its part of an interval") {
   PauseLog log;
   log.open(1, 10);
   log.close({10, 20, 1, 1});
-  CHECK(log.covered(0, 100) == 10);
-  CHECK(log.covered(12, 15) == 3);
-  CHECK(log.covered(15, 100) == 5);
-  CHECK(log.covered(0, 10) == 0);
-  CHECK(log.covered(20, 30) == 0);
-  CHECK(log.covered(30, 20) == 0);
+  CHECK(log.covered(9, 0, 100) == 10);
+  CHECK(log.covered(9, 12, 15) == 3);
+  CHECK(log.covered(9, 15, 100) == 5);
+  CHECK(log.covered(9, 0, 10) == 0);
+  CHECK(log.covered(9, 20, 30) == 0);
+  CHECK(log.covered(9, 30, 20) == 0);
 }
 
 TEST_CASE("pauses that overlap, contain or touch each other cover once") {
@@ -52,27 +52,27 @@ TEST_CASE("pauses that overlap, contain or touch each other cover once") {
   log.close({35, 50, 4, 1});
   log.close({5, 60, 5, 2});
   log.close({70, 80, 6, 1});
-  CHECK(log.covered(0, 100) == 65);
-  CHECK(log.covered(55, 75) == 10);
+  CHECK(log.covered(9, 0, 100) == 65);
+  CHECK(log.covered(9, 55, 75) == 10);
 }
 
 TEST_CASE("pauses that overlap by one tick cover that tick once") {
   PauseLog log;
   log.close({10, 20, 1, 1});
   log.close({19, 30, 2, 2});
-  CHECK(log.covered(0, 100) == 20);
+  CHECK(log.covered(9, 0, 100) == 20);
 }
 
 TEST_CASE("a pause counts when it is over") {
   PauseLog log;
   log.close({10, 20, 1, 1});
   log.open(1, 30);
-  CHECK(log.covered(0, 100) == 10);
+  CHECK(log.covered(9, 0, 100) == 10);
   log.cancel(1);
-  CHECK(log.covered(0, 100) == 10);
+  CHECK(log.covered(9, 0, 100) == 10);
   log.open(1, 40);
   log.close({40, 50, 2, 1});
-  CHECK(log.covered(0, 100) == 20);
+  CHECK(log.covered(9, 0, 100) == 20);
 }
 
 TEST_CASE("a thread is free at the end of the pauses of others that follow on each other") {
@@ -117,7 +117,7 @@ TEST_CASE("a long pause that ended last is found behind short ones") {
   for (Ns i = 0; i < 10; ++i) log.close({100 + 10 * i, 105 + 10 * i, 1, 1});
   log.close({0, 300, 2, 2});
   CHECK(ids_in(log, 0, 50) == Ids{2});
-  CHECK(log.covered(0, 50) == 50);
+  CHECK(log.covered(9, 0, 50) == 50);
 }
 
 TEST_CASE("what ended by a time can be forgotten, and nothing else is") {
@@ -127,10 +127,74 @@ TEST_CASE("what ended by a time can be forgotten, and nothing else is") {
   log.close({50, 60, 3, 1});
   log.forget_before(40);
   CHECK(log.size() == 1);
-  CHECK(log.covered(0, 100) == 10);
+  CHECK(log.covered(9, 0, 100) == 10);
   CHECK(ids_in(log, 0, 100) == Ids{3});
   log.forget_before(59);
   CHECK(log.size() == 1);
+}
+
+TEST_CASE("a pause with windows stops its own thread all the time, and others in the windows") {
+  PauseLog log;
+  log.open(1, 10);
+  log.close({10, 100, 1, 1, {}, {{20, 30}, {60, 80}}});
+  CHECK(log.covered(1, 0, 200) == 90);
+  CHECK(log.covered(2, 0, 200) == 30);
+  CHECK(log.covered(2, 25, 70) == 15);
+  CHECK(log.covered(2, 30, 60) == 0);
+  CHECK(log.free_at(2, 15) == 15);
+  CHECK(log.free_at(2, 20) == 30);
+  CHECK(log.free_at(2, 30) == 30);
+  CHECK(log.free_at(2, 79) == 80);
+  CHECK(log.free_at(2, 90) == 90);
+  CHECK(log.free_at(1, 25) == 25);
+  CHECK(ids_in(log, 30, 60) == Ids{1});
+  std::vector<Ns> stopped;
+  log.for_each_in(0, 200, [&](const PauseLog::Pause& pause) {
+    for (const std::uint32_t tid : {1, 2}) stopped.push_back(log.stopped_by(pause, tid, 25, 70));
+  });
+  CHECK(stopped == std::vector<Ns>{45, 15});
+}
+
+TEST_CASE("windows of several pauses follow on each other, in whatever order the pauses end") {
+  PauseLog log;
+  log.close({20, 70, 1, 1, {}, {{40, 50}}});
+  log.close({10, 100, 2, 2, {}, {{30, 41}, {90, 95}}});
+  log.close({0, 110, 3, 3, {}, {{45, 60}}});
+  CHECK(log.free_at(9, 35) == 60);
+  CHECK(log.covered(9, 0, 200) == 35);
+}
+
+TEST_CASE("windows outside of their pause, or turned around, stop nobody") {
+  PauseLog log;
+  log.close({50, 60, 1, 1, {}, {{0, 40}, {58, 90}, {57, 52}, {55, 59}}});
+  CHECK(log.covered(9, 0, 200) == 5);
+  CHECK(log.free_at(9, 10) == 10);
+}
+
+TEST_CASE("a pause stops the threads of the interpreters under its lock, and the unknown ones") {
+  PauseLog log;
+  log.set_lock(0, 0);
+  log.set_lock(1, 1);
+  log.set_lock(2, 0);
+  log.set_interpreter(10, 0);
+  log.set_interpreter(11, 1);
+  log.set_interpreter(12, 2);
+  log.close({10, 20, 1, 1, 1});
+  CHECK(log.covered(10, 0, 100) == 0);
+  CHECK(log.covered(11, 0, 100) == 10);
+  CHECK(log.covered(12, 0, 100) == 0);
+  CHECK(log.covered(13, 0, 100) == 10);
+  CHECK(log.covered(1, 0, 100) == 10);
+  CHECK(log.free_at(10, 15) == 15);
+  CHECK(log.free_at(11, 15) == 20);
+  log.close({30, 40, 2, 1, 0});
+  CHECK(log.covered(12, 25, 100) == 10);
+  CHECK(log.covered(11, 25, 100) == 0);
+  log.close({50, 60, 3, 1, std::nullopt});
+  log.close({70, 80, 4, 1, 7});  // an interpreter of which no lock is known
+  CHECK(log.covered(11, 45, 100) == 20);
+  log.set_interpreter(11, std::nullopt);
+  CHECK(log.covered(11, 25, 100) == 30);
 }
 
 TEST_CASE("covered agrees with counting one tick after the other") {
@@ -139,7 +203,7 @@ TEST_CASE("covered agrees with counting one tick after the other") {
     return std::uniform_int_distribution<Ns>(low, high)(engine);
   };
   for (int round = 0; round < 200; ++round) {
-    std::vector<PauseLog::Interval> pauses;
+    std::vector<PauseLog::Pause> pauses;
     for (Ns i = between(0, 12); i > 0; --i) {
       const Ns begin = between(0, 190);
       pauses.push_back({begin, between(begin, round % 2 ? 200 : begin + 10), 1, 1});
@@ -156,7 +220,7 @@ TEST_CASE("covered agrees with counting one tick after the other") {
       });
     }
     CAPTURE(round, from, to);
-    REQUIRE(log.covered(from, to) == counted);
+    REQUIRE(log.covered(9, from, to) == counted);
   }
 }
 

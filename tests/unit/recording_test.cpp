@@ -195,6 +195,26 @@ TEST_CASE("the collector's settings survive a recording, known or not") {
   CHECK(std::get<SettingsChanged>(replayed.events[2]).gc == CollectorSettings{});
 }
 
+TEST_CASE("what later versions added survives a recording") {
+  const std::vector<TimelineEvent> events = {ChunkRead{9, 1, 42, 43, 17, 110, 105, 0xFFFFFFFF},
+                                             WaitBegan{130, 42, 43, 7},
+                                             InterpreterFound{131, 42, 3, 0},
+                                             ThreadFound{132, 42, 43, 3},
+                                             ThreadFound{133, 42, 43, {}},
+                                             RecordingEnded{150}};
+  const Folder folder;
+  folder.write(events);
+  const auto replayed = replay_of(folder.file("out"));
+  CHECK_FALSE(replayed.error);
+  REQUIRE(replayed.events.size() == events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CAPTURE(i);
+    CHECK(bytes_of(replayed.events[i]) == bytes_of(events[i]));
+  }
+  CHECK(std::get<ChunkRead>(replayed.events[0]).run_delay == 0xFFFFFFFF);
+  CHECK(std::get<WaitBegan>(replayed.events[1]).run_delay == 7);
+}
+
 TEST_CASE("a recording made by the first release of version 1 is still read") {
   // data/v1.gcause was written from full_events() and bare_events() and is never written again: if
   // this fails, users' recordings cannot be read any more.
@@ -260,7 +280,8 @@ std::string frame(std::uint16_t kind, const std::string& body) {
 /// Two whole frames around one that the test makes.
 std::string with_frame(const Folder& folder, const std::string& middle) {
   const auto bytes = folder.write({WaitBegan{1, 2, 3}, RecordingEnded{5}});
-  return bytes.substr(0, 34) + middle + bytes.substr(34);
+  constexpr std::size_t kFirst = 8 + 4 + 6 + 17;  // magic word, version, frame head, WaitBegan
+  return bytes.substr(0, kFirst) + middle + bytes.substr(kFirst);
 }
 
 TEST_CASE("frames and fields of later versions are passed over") {
@@ -272,7 +293,7 @@ TEST_CASE("frames and fields of later versions are passed over") {
   }
   SECTION("a field behind the ones that are known") {
     const auto middle =
-        frame(8, std::string("\x07\0\0\0\0\0\0\0\x42\0\0\0\x43\0\0\0", 16) + "more");
+        frame(8, std::string("\x07\0\0\0\0\0\0\0\x42\0\0\0\x43\0\0\0\0", 17) + "more");
     const auto replayed = replay_of(folder.put(with_frame(folder, middle)));
     CHECK_FALSE(replayed.error);
     REQUIRE(replayed.events.size() == 3);

@@ -50,6 +50,7 @@ class Machine : public TimelineConsumer {
   static constexpr std::uint64_t kSocket = 70, kTls = 0x7F00;
 
   std::uint32_t pid = kPid, tid = kTid;
+  std::optional<std::uint32_t> run_delay;  ///< that reads carry
   std::uint64_t socket = kSocket;
   StreamTracker tracker{*this};
   std::vector<TimelineEvent> timeline;
@@ -78,6 +79,7 @@ class Machine : public TimelineConsumer {
     io.result = static_cast<std::int64_t>(bytes.size());
     io.last = true;
     io.payload = std::as_bytes(std::span(bytes));
+    io.run_delay = run_delay;
     return io;
   }
   void writes(const std::string& bytes, Ns at) { tracker.io(io_at(at, Direction::write, bytes)); }

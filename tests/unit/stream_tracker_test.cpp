@@ -383,6 +383,20 @@ TEST_CASE("a thread that got a chunk waits when it next blocks") {
   CHECK(m.all<WaitBegan>()[0].tid == Machine::kTid);
 }
 
+TEST_CASE("reads and waits hand on how long their thread had no CPU") {
+  auto m = asked();
+  m.run_delay = 7;
+  m.reads(token("a"), 20);
+  m.tracker.wait({25, m.pid, m.tid, true, 9});
+  m.run_delay.reset();
+  m.reads(token("b"), 30);
+  m.waits(35);
+  CHECK(m.chunks().at(0).run_delay == 7);
+  CHECK_FALSE(m.chunks().at(1).run_delay);
+  CHECK(m.all<WaitBegan>().at(0).run_delay == 9);
+  CHECK_FALSE(m.all<WaitBegan>().at(1).run_delay);
+}
+
 TEST_CASE("a thread that reads again without blocking has asked for more, too") {
   auto m = asked();
   m.reads(token("a"), 20);

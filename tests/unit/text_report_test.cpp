@@ -94,7 +94,7 @@ StreamFinding stream(std::uint64_t id, std::optional<std::string> host,
                     .model = std::move(model),
                     .comments = 0,
                     .bytes = 100'000},
-          .first_chunk = ms(245),
+          .first_chunk = FirstChunk{.time = ms(245), .but_for = ms(245)},
           .chunks = chunks};
 }
 
@@ -125,6 +125,7 @@ SummaryFinding broken_summary() {
   summary.gap = {10'230, ms(38), ms(61), ms(412), ms(530)};
   summary.but_for = {10'230, ms(36), ms(55), ms(71.2), ms(400)};
   summary.first_chunk = {10, ms(245), ms(700), ms(1820), ms(1820)};
+  summary.first_chunk_but_for = {10, ms(245), ms(690), ms(1610), ms(1610)};
   summary.verdicts = {
       {Verdict::gc, 120}, {Verdict::gc_partial, 1}, {Verdict::upstream, 2}, {Verdict::process, 1}};
   summary.over_budget = 125;
@@ -260,6 +261,28 @@ TEST_CASE("report of two processes") {
   const std::string text = report(two_processes());
   check_golden("report_two_processes.txt", text);
   CHECK(widest_line(text) <= 100);
+}
+
+TEST_CASE(
+    "where the CPU is what the process lacked, the report says so, whatever the collector did") {
+  const auto report_of = [](Ns cpu_wait, Verdict verdict) {
+    auto lacking = gap(1, ms(500), ms(150), ms(10), 0, verdict);
+    lacking.cpu_wait = cpu_wait;
+    SummaryFinding summary;
+    summary.pid = 4242;
+    summary.gap = {1, ms(150), ms(150), ms(150), ms(150)};
+    summary.verdicts[verdict] = 1;
+    summary.over_budget = 1;
+    summary.budget_kept = summary.but_for_kept = false;
+    return report({session(), process(), lacking, summary});
+  };
+  const std::string lacked = report_of(ms(70) + 1, Verdict::process);
+  CHECK_THAT(lacked,
+             ContainsSubstring("what to do\n  No CPU: in 1 of 1 gap with the verdict process"));
+  CHECK_THAT(lacked, ContainsSubstring("70.0 ms of 140 ms"));
+  CHECK_THAT(lacked, ContainsSubstring("runnable without a CPU for 70.0 ms"));
+  CHECK_THAT(report_of(ms(70), Verdict::process), !ContainsSubstring("CPU:"));
+  CHECK_THAT(report_of(ms(140), Verdict::upstream), !ContainsSubstring("CPU:"));
 }
 
 TEST_CASE("a narrow page is kept to") {

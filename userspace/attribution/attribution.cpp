@@ -36,6 +36,8 @@ void Attribution::consume(const TimelineEvent& event) {
                    handler_(followed);
                  },
                  [&](const SettingsChanged& settings) { handler_(settings); },
+                 [&](const InterpreterFound& e) { process(e.pid).interpreter_found(e); },
+                 [&](const ThreadFound& e) { process(e.pid).thread_found(e); },
                  [&](const PauseBegan& pause) { process(pause.pid).pause_began(pause); },
                  [&](const PauseEnded& pause) { process(pause.pid).pause_ended(pause); },
                  [&](const StreamBegan& stream) { process(stream.pid).stream_began(stream); },

@@ -23,10 +23,19 @@ struct PauseFinding {
   PauseEnded pause;
 };
 
+/// Time to first chunk, from the last byte of the request to the first delivery, and its parts.
+struct FirstChunk {
+  Ns time = 0;
+  Ns upstream = 0;
+  Ns charged = 0;
+  Ns process = 0;
+  Ns but_for = 0;
+};
+
 struct StreamFinding {
   StreamBegan began;
   StreamEnded ended;
-  std::optional<Ns> first_chunk;  ///< time to first chunk
+  std::optional<FirstChunk> first_chunk;  ///< where request and first chunk were seen
   std::uint64_t chunks = 0;
 };
 
@@ -52,7 +61,7 @@ struct GapFinding {
   Ns upstream = 0;
   Ns charged = 0;
   Ns process = 0;
-  std::optional<Ns> cpu_wait;
+  std::optional<Ns> cpu_wait;  ///< part of `process`, see Attribution::Process::cpu_wait
   Ns but_for = 0;
   std::optional<Ns> held;
   bool over_budget = false;
@@ -118,6 +127,7 @@ struct SummaryFinding {
   Distribution gap;
   Distribution but_for;
   Distribution first_chunk;
+  Distribution first_chunk_but_for;
   std::map<Verdict, std::uint64_t> verdicts;
   std::uint64_t over_budget = 0;
   std::uint64_t unjudged = 0;        ///< gaps above budget in which records were lost: no verdict

@@ -17,11 +17,8 @@ void Attribution::Process::pause_ended(const PauseEnded& event) {
     settle(false);
     return;
   }
-  // Where the world is stopped for parts of a pause, only these hold the other threads.
-  for (const auto& stop : event.world_stops) {
-    log_.close({stop.begin, stop.end, event.id, event.tid});
-  }
-  if (event.world_stops.empty()) log_.close({event.begin, event.end, event.id, event.tid});
+  log_.close({event.begin, event.end, event.id, event.tid, event.interpreter, event.world_stops,
+              event.cpu});
   pauses_.add(event.end - event.begin);
   by_generation_[event.generation].add(event.end - event.begin);
   ++progress_.pauses;
@@ -40,6 +37,7 @@ void Attribution::Process::stream_began(const StreamBegan& event) {
 void Attribution::Process::chunk_read(const ChunkRead& event) {
   const auto found = streams_.find(event.stream);
   if (found == streams_.end()) return;
+  if (event.run_delay) run_delays_.add(event.tid, event.read, *event.run_delay);
   ++chunk_count_;
   ++progress_.chunks;
   const auto delivery = log_.free_at(event.tid, event.read);
@@ -109,7 +107,7 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
   // Without a known arrival the chunk counts as there since the one before it was delivered.
   const Ns arrival =
       std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)), delivery);
-  const Ns but_for_delivery = delivery - log_.covered(arrival, delivery);
+  const Ns but_for_delivery = delivery - log_.covered(chunk.tid, arrival, delivery);
   if (stream.last_delivery) {
     outgoing.gap = make_gap(stream, chunk, delivery);
     if (outgoing.gap->over_budget) {
@@ -122,10 +120,14 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
                                  ? std::max<Ns>(0, but_for_delivery - stream.last_but_for_delivery)
                                  : outgoing.gap->but_for);
   } else if (stream.began.request_end) {
-    stream.first_chunk = delivery - *stream.began.request_end;
-    first_chunks_.add(*stream.first_chunk);
+    stream.first_chunk = first_chunk(*stream.began.request_end, chunk, delivery);
+    first_chunks_.add(stream.first_chunk->time);
+    first_chunks_but_for_.add(stream.first_chunk->but_for);
   }
   stream.last_delivery = delivery;
+  stream.last_tid = chunk.tid;
+  stream.last_run_delay.reset();
+  if (chunk.run_delay) stream.last_run_delay = RunDelays::Sample{chunk.read, *chunk.run_delay};
   stream.last_but_for_delivery = but_for_delivery;
   stream.outgoing.push_back(std::move(outgoing));
   const Awaiting awaiting{chunk.stream, stream.sent + stream.outgoing.size() - 1};
@@ -149,24 +151,64 @@ GapFinding Attribution::Process::make_gap(const Stream& stream, const ChunkRead&
   gap.basis = chunk.arrival ? Basis::arrival : Basis::overlap;
   const Ns arrival = std::clamp(chunk.arrival.value_or(gap.from), gap.from, gap.to);
   gap.upstream = arrival - gap.from;
-  gap.charged = log_.covered(arrival, gap.to);
+  gap.charged = log_.covered(chunk.tid, arrival, gap.to);
   gap.process = gap.gap - gap.upstream - gap.charged;
   gap.but_for = gap.gap - gap.charged;
   charge_pauses(gap, arrival);
+  gap.cpu_wait = cpu_wait(stream, chunk, gap);
   gap.over_budget = gap.gap > budget_;
   if (gap.over_budget && !contains_loss(gap.from, gap.to)) gap.verdict = judge(gap, budget_);
   return gap;
 }
 
 void Attribution::Process::charge_pauses(GapFinding& gap, Ns charged_from) const {
-  log_.for_each_in(gap.from, gap.to, [&](const PauseLog::Interval& pause) {
-    const Ns charged = intersection(pause.begin, pause.end, charged_from, gap.to);
+  log_.for_each_in(gap.from, gap.to, [&](const PauseLog::Pause& pause) {
+    const Ns charged = log_.stopped_by(pause, gap.tid, charged_from, gap.to);
     if (charged > 0) {
       gap.pauses.push_back({pause.id, charged});
     } else {
       gap.exonerated.push_back(pause.id);
     }
   });
+}
+
+/// How much of the process's part of the gap the thread was runnable without a CPU, by the
+/// scheduler's sums: that of this read less the newest that the thread's reads and waits told by
+/// the arrival. It is too large by what the thread waited for a CPU between that moment and the
+/// arrival, and inside pauses of other threads, where it looks for the lock now and then; too small
+/// by what it waited between the copying of the bytes and the read's return. What a pause of its
+/// own waited is taken out.
+std::optional<Ns> Attribution::Process::cpu_wait(const Stream& stream, const ChunkRead& chunk,
+                                                 const GapFinding& gap) const {
+  if (!chunk.run_delay || !stream.last_run_delay || stream.last_tid != chunk.tid) {
+    return std::nullopt;
+  }
+  auto since = *stream.last_run_delay;
+  const auto newer = run_delays_.before(chunk.tid, std::min(gap.from + gap.upstream, chunk.read));
+  if (newer && newer->at > since.at) since = *newer;
+  Ns waited = RunDelays::between(since.sum, *chunk.run_delay);
+  bool known = true;
+  log_.for_each_in(since.at, chunk.read, [&](const PauseLog::Pause& pause) {
+    if (pause.tid != chunk.tid) return;
+    known = known && pause.cpu.has_value();
+    waited -= pause.end - pause.begin - pause.cpu.value_or(0);
+  });
+  if (!known) return std::nullopt;
+  return std::clamp<Ns>(waited, 0, gap.process);
+}
+
+/// The first chunk is charged as a gap that begins with the end of the request.
+FirstChunk Attribution::Process::first_chunk(Ns request_end, const ChunkRead& chunk,
+                                             Ns delivery) const {
+  const Ns from = std::min(request_end, delivery);
+  const Ns arrival = std::clamp(chunk.arrival.value_or(from), from, delivery);
+  FirstChunk first;
+  first.time = delivery - from;
+  first.upstream = arrival - from;
+  first.charged = log_.covered(chunk.tid, arrival, delivery);
+  first.process = first.time - first.upstream - first.charged;
+  first.but_for = first.time - first.charged;
+  return first;
 }
 
 void Attribution::Process::count_gap(const GapFinding& gap, Ns but_for_gap) {
@@ -206,6 +248,7 @@ void Attribution::Process::stream_ended(const StreamEnded& event) {
 }
 
 void Attribution::Process::wait_began(const WaitBegan& event) {
+  if (event.run_delay) run_delays_.add(event.tid, event.at, *event.run_delay);
   for (auto& pending : undelivered_) {
     if (pending.chunk.tid == event.tid && !pending.wait) pending.wait = event.at;
   }
@@ -230,7 +273,7 @@ void Attribution::Process::set_held(const Awaiting& awaiting, Ns wait) {
   if (found == streams_.end()) return;
   auto& stream = found->second;
   auto& outgoing = stream.outgoing.at(awaiting.ordinal - stream.sent);
-  const Ns held = log_.covered(outgoing.chunk.delivery, wait);
+  const Ns held = log_.covered(outgoing.chunk.chunk.tid, outgoing.chunk.delivery, wait);
   outgoing.chunk.held = held;
   if (outgoing.gap) outgoing.gap->held = held;
   outgoing.waited = true;
@@ -312,6 +355,7 @@ SummaryFinding Attribution::Process::summary() {
   summary.gap = gaps_.distribution();
   summary.but_for = but_for_.distribution();
   summary.first_chunk = first_chunks_.distribution();
+  summary.first_chunk_but_for = first_chunks_but_for_.distribution();
   summary.verdicts = verdicts_;
   summary.over_budget = over_budget_;
   summary.unjudged = unjudged_;

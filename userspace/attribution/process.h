@@ -12,6 +12,7 @@
 #include "attribution/budget_windows.h"
 #include "attribution/pause_log.h"
 #include "attribution/quantiles.h"
+#include "attribution/run_delays.h"
 
 namespace gcause {
 
@@ -29,6 +30,12 @@ class Attribution::Process {
 
   void pause_began(const PauseBegan& event) { log_.open(event.tid, event.at); }
   void pause_ended(const PauseEnded& event);
+  void interpreter_found(const InterpreterFound& event) {
+    log_.set_lock(event.interpreter, event.lock);
+  }
+  void thread_found(const ThreadFound& event) {
+    log_.set_interpreter(event.tid, event.interpreter);
+  }
   void stream_began(const StreamBegan& event);
   void chunk_read(const ChunkRead& event);
   void stream_ended(const StreamEnded& event);
@@ -55,11 +62,13 @@ class Attribution::Process {
   struct Stream {
     StreamBegan began;
     std::optional<StreamEnded> ended;
-    std::optional<Ns> first_chunk;
+    std::optional<FirstChunk> first_chunk;
     std::uint64_t chunks = 0;
     std::uint32_t undelivered = 0;
     std::optional<Ns> last_delivery;
-    Ns last_but_for_delivery = 0;  ///< d' of the same chunk
+    std::uint32_t last_tid = 0;                       ///< the thread that read the same chunk
+    std::optional<RunDelays::Sample> last_run_delay;  ///< at that read
+    Ns last_but_for_delivery = 0;                     ///< d' of the same chunk
     std::deque<Outgoing> outgoing;
     std::uint64_t sent = 0;  ///< chunks that have left; the first of `outgoing` has this ordinal
   };
@@ -82,6 +91,9 @@ class Attribution::Process {
   static void close_bursts(Stream& stream);
   GapFinding make_gap(const Stream& stream, const ChunkRead& chunk, Ns delivery) const;
   void charge_pauses(GapFinding& gap, Ns charged_from) const;
+  std::optional<Ns> cpu_wait(const Stream& stream, const ChunkRead& chunk,
+                             const GapFinding& gap) const;
+  FirstChunk first_chunk(Ns request_end, const ChunkRead& chunk, Ns delivery) const;
   void count_gap(const GapFinding& gap, Ns but_for_gap);
   void extend_burst(Stream& stream, const ChunkRead& chunk, Ns delivery);
   void waited(const Awaiting& awaiting, Ns wait);
@@ -97,6 +109,7 @@ class Attribution::Process {
   Progress& progress_;
 
   PauseLog log_;
+  RunDelays run_delays_;
   std::size_t forget_at_ = 1024;
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::vector<Undelivered> undelivered_;
@@ -109,6 +122,7 @@ class Attribution::Process {
   Quantiles gaps_;
   Quantiles but_for_;
   Quantiles first_chunks_;
+  Quantiles first_chunks_but_for_;
   std::uint64_t stream_count_ = 0;
   std::uint64_t chunk_count_ = 0;
   std::map<Verdict, std::uint64_t> verdicts_;

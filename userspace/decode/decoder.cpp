@@ -53,7 +53,16 @@ std::optional<Event> decode_io(std::span<const std::byte> bytes) {
   io.offset = record->offset;
   io.last = header.flags & IO_LAST;
   io.payload = bytes.subspan(sizeof *record, record->length);
+  if (header.flags & IO_HAS_RUN_DELAY) io.run_delay = record->run_delay_us;
   return io;
+}
+
+/// Captures of older versions have a bare header here.
+Event decode_wait(const record_header& header, std::span<const std::byte> bytes) {
+  Wait event{to_ns(header.ns), header.pid, header.tid, (header.flags & WAIT_IN_READ) != 0};
+  const auto record = read_record<wait_record>(bytes);
+  if (record && header.flags & WAIT_HAS_RUN_DELAY) event.run_delay = record->run_delay_us;
+  return event;
 }
 
 std::optional<Event> decode_collection_end(std::span<const std::byte> bytes) {
@@ -117,7 +126,7 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
       }
       return std::nullopt;
     case RECORD_WAIT:
-      return Wait{at, header.pid, header.tid, (header.flags & WAIT_IN_READ) != 0};
+      return decode_wait(header, bytes);
     case RECORD_SOCKET_SEEN:
       if (const auto record = read_record<socket_seen_record>(bytes)) {
         return SocketSeen{at, header.pid, record->socket, record->sequence_end, peer_of(*record)};

@@ -33,6 +33,8 @@ struct Io {
   std::uint32_t offset;                       ///< of `payload` in the call's bytes
   bool last;                                  ///< no further piece of this call follows
   std::span<const std::byte> payload;         ///< valid during the call that hands the event over
+  /// How long the thread had ever been runnable without a CPU by then, us, modulo 2^32.
+  std::optional<std::uint32_t> run_delay = {};
 };
 
 /// A followed socket's receive queue grew up to `sequence_end`.
@@ -47,7 +49,8 @@ struct Wait {
   Ns at;
   std::uint32_t pid;
   std::uint32_t tid;
-  bool in_read = false;  ///< in a socket read, not in a poll
+  bool in_read = false;                         ///< in a socket read, not in a poll
+  std::optional<std::uint32_t> run_delay = {};  ///< as that of Io
 };
 
 /// A socket was seen for the first time.

@@ -143,6 +143,8 @@ struct ChunkRead {
   std::uint32_t bytes;  ///< of the SSE event, framing of HTTP not counted
   Ns read;
   std::optional<Ns> arrival;
+  /// How long the thread had ever been runnable without a CPU at this read, us, modulo 2^32.
+  std::optional<std::uint32_t> run_delay = {};
 };
 
 struct StreamEnded {
@@ -159,6 +161,7 @@ struct WaitBegan {
   Ns at;
   std::uint32_t pid;
   std::uint32_t tid;
+  std::optional<std::uint32_t> run_delay = {};  ///< as that of ChunkRead
 };
 
 struct Lost {
@@ -179,9 +182,26 @@ struct RecordingEnded {
   Ns at;
 };
 
+/// A process has more than one interpreter, and this is one of them.
+struct InterpreterFound {
+  Ns at;
+  std::uint32_t pid;
+  std::int64_t interpreter;
+  std::int64_t lock;  ///< the interpreter whose lock it shares; itself, if it has its own
+};
+
+/// A thread of such a process runs in this interpreter from now on.
+struct ThreadFound {
+  Ns at;
+  std::uint32_t pid;
+  std::uint32_t tid;
+  std::optional<std::int64_t> interpreter;  ///< none: it is no longer known
+};
+
 using TimelineEvent =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
-                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged>;
+                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
+                 InterpreterFound, ThreadFound>;
 
 /// Takes the timeline, one event at a time, in the order of time.
 class TimelineConsumer {

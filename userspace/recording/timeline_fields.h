@@ -67,6 +67,7 @@ void fields(Archive& archive, StreamBegan& e) {
 template <typename Archive>
 void fields(Archive& archive, ChunkRead& e) {
   archive(e.stream)(e.index)(e.pid)(e.tid)(e.bytes)(e.read)(e.arrival);
+  if (archive.more()) archive(e.run_delay);
 }
 
 template <typename Archive>
@@ -77,6 +78,7 @@ void fields(Archive& archive, StreamEnded& e) {
 template <typename Archive>
 void fields(Archive& archive, WaitBegan& e) {
   archive(e.at)(e.pid)(e.tid);
+  if (archive.more()) archive(e.run_delay);
 }
 
 template <typename Archive>
@@ -92,6 +94,16 @@ void fields(Archive& archive, ProcessEnded& e) {
 template <typename Archive>
 void fields(Archive& archive, RecordingEnded& e) {
   archive(e.at);
+}
+
+template <typename Archive>
+void fields(Archive& archive, InterpreterFound& e) {
+  archive(e.at)(e.pid)(e.interpreter)(e.lock);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ThreadFound& e) {
+  archive(e.at)(e.pid)(e.tid)(e.interpreter);
 }
 
 }  // namespace gcause

@@ -47,6 +47,8 @@ std::optional<CollectorSettings> FollowedProcesses::watch_settings(Process& proc
   if (!target.generations_checked) return std::nullopt;
   process.settings.emplace(std::make_unique<ProcessMemory>(target.pid), *target.layout,
                            target.runtime_address);
+  process.interpreters.emplace(std::make_unique<ProcessMemory>(target.pid), *target.layout,
+                               target.runtime_address, procfs_, target.pid);
   std::optional<CollectorSettings> of_main;
   const Ns now = now_monotonic();
   for (auto& reading : process.settings->look(now)) {
@@ -83,6 +85,23 @@ std::vector<SettingsChanged> FollowedProcesses::settings_changes(Ns now) {
     }
   }
   return changes;
+}
+
+std::vector<TimelineEvent> FollowedProcesses::interpreter_changes(Ns now) {
+  std::vector<TimelineEvent> events;
+  if (now < next_interpreter_look_) return events;
+  next_interpreter_look_ = now + kLookEvery;
+  for (auto& [pid, process] : processes_) {
+    if (!process.interpreters) continue;
+    const auto changes = process.interpreters->look(now);
+    for (const auto& [id, lock] : changes.interpreters) {
+      events.push_back(InterpreterFound{now, pid, id, lock});
+    }
+    for (const auto& [tid, interpreter] : changes.threads) {
+      events.push_back(ThreadFound{now, pid, tid, interpreter});
+    }
+  }
+  return events;
 }
 
 void FollowedProcesses::handle(const Event& event) {

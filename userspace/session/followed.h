@@ -15,6 +15,7 @@
 #include "session/seccomp_ends.h"
 #include "target/collector_cache.h"
 #include "target/collector_settings.h"
+#include "target/interpreter_watch.h"
 #include "target/procfs.h"
 #include "target/target.h"
 #include "util/fd.h"
@@ -55,6 +56,10 @@ class FollowedProcesses {
   /// 20 times a second.
   std::vector<SettingsChanged> settings_changes(Ns now);
 
+  /// Interpreters of processes that have several, and threads that run in another one, since the
+  /// last call; looks at most 20 times a second.
+  std::vector<TimelineEvent> interpreter_changes(Ns now);
+
   /// Processes whose exit the kernel told but no record did: to be ended by the caller.
   std::vector<std::uint32_t> silently_ended(Ns now);
 
@@ -72,6 +77,7 @@ class FollowedProcesses {
     Ns ended_since = 0;  ///< the kernel says so; a record should follow
     bool blocks_in_reads = false;
     std::optional<SettingsWatch> settings = {};
+    std::optional<InterpreterWatch> interpreters = {};
   };
 
   /// Begins to watch the collector's settings; returns those of the main interpreter.
@@ -91,6 +97,7 @@ class FollowedProcesses {
   std::size_t ignored_children_ = 0;
   Ns next_scan_ = 0;
   Ns next_look_ = 0;
+  Ns next_interpreter_look_ = 0;
   std::vector<SettingsChanged> first_settings_;  ///< of interpreters that were there at the attach
 };
 

@@ -236,6 +236,10 @@ void Recorder::turn(Ns now) {
     tee_.consume(change);
     if (raw_) raw_->consume(change);
   }
+  for (const auto& event : followed_->interpreter_changes(now)) {
+    tee_.consume(event);
+    if (raw_) raw_->consume(event);
+  }
   for (const auto pid : followed_->silently_ended(now)) {
     if (raw_) raw_->consume(ProcessEnded{now, pid});
     handle(ProcessExit{now, pid});

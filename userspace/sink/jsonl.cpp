@@ -253,6 +253,9 @@ void put_line(std::string& out, const PauseFinding& finding) {
 }
 
 void put_line(std::string& out, const StreamFinding& stream) {
+  const auto first = [&](Ns FirstChunk::*part) {
+    return stream.first_chunk ? std::optional(stream.first_chunk.value().*part) : std::nullopt;
+  };
   Object(out, "stream")
       .field("id", stream.began.id)
       .field("pid", stream.began.pid)
@@ -263,7 +266,11 @@ void put_line(std::string& out, const StreamFinding& stream) {
       .field("tls", stream.began.tls)
       .field("protocol", stream.began.protocol)
       .field("begin_ns", stream.began.begin)
-      .field("first_chunk_ns", stream.first_chunk)
+      .field("first_chunk_ns", first(&FirstChunk::time))
+      .field("first_chunk_upstream_ns", first(&FirstChunk::upstream))
+      .field("first_chunk_charged_ns", first(&FirstChunk::charged))
+      .field("first_chunk_process_ns", first(&FirstChunk::process))
+      .field("first_chunk_but_for_ns", first(&FirstChunk::but_for))
       .field("end_ns", stream.ended.at)
       .field("chunks", stream.chunks)
       .field("comments", stream.ended.comments)
@@ -389,6 +396,7 @@ void put_line(std::string& out, const SummaryFinding& summary) {
       .nested("gap", distribution(summary.gap))
       .nested("but_for", distribution(summary.but_for))
       .nested("first_chunk", distribution(summary.first_chunk))
+      .nested("first_chunk_but_for", distribution(summary.first_chunk_but_for))
       .nested("verdicts", [&](std::string& into) { put_verdicts(into, summary); })
       .field("over_budget", summary.over_budget)
       .field("budget_kept", summary.budget_kept)

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sink/text_hint.h"
+
 namespace gcause {
 namespace {
 
@@ -111,6 +113,11 @@ void TextSink::add(const GapFinding& gap) {
   const Ns budget = report_.session ? report_.session->budget : 0;
   stream.above_budget += std::max<Ns>(gap.gap - budget, 0);
   keep_if_among_worst(report.worst, gap);
+  if (lacked_cpu(gap)) {
+    ++report.no_cpu.gaps;
+    report.no_cpu.process += gap.process;
+    report.no_cpu.waited += *gap.cpu_wait;
+  }
   const bool convicts = gap.verdict == Verdict::gc || gap.verdict == Verdict::gc_partial;
   if (!convicts) return;
   for (const PauseCharge& charge : gap.pauses) report.charged[charge.id] += charge.charged;

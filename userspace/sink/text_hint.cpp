@@ -83,6 +83,20 @@ bool is_descheduled(const PauseRecord& pause) {
   return off_cpu >= 5 * kMillisecond && off_cpu * 2 > *pause.cpu;
 }
 
+bool lacked_cpu(const GapFinding& gap) {
+  return gap.verdict == Verdict::process && gap.cpu_wait && *gap.cpu_wait * 2 > gap.process;
+}
+
+std::string cpu_hint(const ProcessReport& process, std::uint64_t process_verdicts) {
+  const NoCpu& no_cpu = process.no_cpu;
+  if (no_cpu.gaps == 0) return "";
+  return "No CPU: in " + format_count(no_cpu.gaps) + " of " +
+         counted(process_verdicts, "gap", "gaps") +
+         " with the verdict process the thread was ready to run, but had no CPU for " +
+         format_duration(no_cpu.waited) + " of " + format_duration(no_cpu.process) +
+         ". The cure is CPU (limits, quotas, busy neighbours), not the program.";
+}
+
 std::string reading_hint(const ProcessReport& process) {
   const Harms harms = weigh(process);
   if (harms.all.charged <= 0) return "";

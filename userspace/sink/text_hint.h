@@ -15,4 +15,10 @@ bool is_descheduled(const PauseRecord& pause);
 /// support; empty if nothing was charged to a pause that is known.
 std::string reading_hint(const ProcessReport& process);
 
+/// Whether most of the process's part of a gap with that verdict was spent without a CPU.
+bool lacked_cpu(const GapFinding& gap);
+
+/// What such gaps tell; empty if there are none.
+std::string cpu_hint(const ProcessReport& process, std::uint64_t process_verdicts);
+
 }  // namespace gcause

@@ -181,7 +181,7 @@ void add_notes(Table& table, const ProcessReport& process, const GapFinding& gap
     table.note(counted(gap.exonerated.size(), "pause", "pauses") +
                " overlapped it and held nothing back");
   }
-  if (gap.verdict == Verdict::process && gap.cpu_wait && *gap.cpu_wait * 2 > gap.process) {
+  if (lacked_cpu(gap)) {
     table.note("runnable without a CPU for " + format_duration(*gap.cpu_wait) +
                " of the process time: the cure is CPU");
   }
@@ -378,6 +378,9 @@ std::string stream_totals(const Page& page, const SummaryFinding& summary) {
   if (summary.first_chunk.count > 0) {
     totals += "; first chunk p50 " + format_duration(summary.first_chunk.p50) + ", p99 " +
               format_duration(summary.first_chunk.p99);
+    if (summary.first_chunk_but_for.p99 < summary.first_chunk.p99) {
+      totals += " (" + format_duration(summary.first_chunk_but_for.p99) + " without pauses)";
+    }
   } else {
     totals += "; time to first chunk unknown";
   }
@@ -451,10 +454,14 @@ std::string section(const Page& page, const ProcessReport& process) {
   out += caveats(page, process, summary);
   out += budget_over_time(page.report, process, page.width, page.color);
   out += worst_gaps(page, process);
+  std::string hints;
   if (verdict_count(summary, Verdict::gc) > 0) {
     const std::string hint = reading_hint(process);
-    if (!hint.empty()) out += page.title("what to do") + wrap(hint, page.width, "  ");
+    if (!hint.empty()) hints += wrap(hint, page.width, "  ");
   }
+  const std::string cpu = cpu_hint(process, verdict_count(summary, Verdict::process));
+  if (!cpu.empty()) hints += wrap(cpu, page.width, "  ");
+  if (!hints.empty()) out += page.title("what to do") + hints;
   return out + pauses(page, process, summary) + streams(page, process, summary);
 }
 

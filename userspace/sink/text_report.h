@@ -35,6 +35,13 @@ struct CollectorWork {
   Ns cpu = 0;
 };
 
+/// Gaps with the verdict process in which most of the process's part was spent without a CPU.
+struct NoCpu {
+  std::uint64_t gaps = 0;
+  Ns process = 0;  ///< sum of their process's parts
+  Ns waited = 0;   ///< and of that without a CPU
+};
+
 struct StreamRecord {
   std::uint64_t id = 0;
   StreamDirection direction = StreamDirection::read;
@@ -60,6 +67,7 @@ struct ProcessReport {
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
+  NoCpu no_cpu;
   std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
   std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };

@@ -104,6 +104,7 @@ void Connection::take_event(const SseParser::Event& event, std::size_t end) {
   chunk.bytes = static_cast<std::uint32_t>(event.bytes);
   chunk.read = now_;
   chunk.arrival = piece_->arrival.at(end);
+  chunk.run_delay = piece_->run_delay;
   ++completed_;
   timeline_.consume(chunk);
 }

@@ -20,6 +20,7 @@ struct ReadPiece {
   std::uint32_t tid;
   std::span<const std::byte> bytes;
   PieceArrival arrival;
+  std::optional<std::uint32_t> run_delay = {};  ///< as that of Io
 };
 
 /// The plaintext of one connection: HTTP/1.1 responses read, requests written, and the event

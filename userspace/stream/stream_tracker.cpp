@@ -96,7 +96,8 @@ void StreamTracker::feed_plain(Socket& socket, const Io& io) {
   }
   std::size_t chunks = 0;
   if (!io.payload.empty()) {
-    chunks = socket.plain->read({io.end, io.tid, io.payload, arrival_of(io, socket.arrivals)});
+    chunks = socket.plain->read(
+        {io.end, io.tid, io.payload, arrival_of(io, socket.arrivals), io.run_delay});
   }
   if (const auto missing = missing_behind(io)) socket.plain->skipped(missing, io.end);
   note_streaming(socket, io);
@@ -139,7 +140,8 @@ void StreamTracker::tls_read(const Io& io) {
   }
   std::size_t chunks = 0;
   if (!io.payload.empty()) {
-    chunks = tls.connection.read({io.end, io.tid, io.payload, {nullptr, 0, tls.arrival}});
+    chunks =
+        tls.connection.read({io.end, io.tid, io.payload, {nullptr, 0, tls.arrival}, io.run_delay});
   }
   if (const auto missing = missing_behind(io)) tls.connection.skipped(missing, io.end);
   note_streaming(tls, io);
@@ -236,7 +238,7 @@ void StreamTracker::wait(const Wait& event) {
   const auto found = threads_.find({event.tid, event.pid});
   if (found == threads_.end() || !found->second.owes_wait) return;
   found->second.owes_wait = false;
-  timeline_.consume(WaitBegan{event.at, event.pid, event.tid});
+  timeline_.consume(WaitBegan{event.at, event.pid, event.tid, event.run_delay});
 }
 
 void StreamTracker::arrival(const Arrival& event) {

@@ -24,7 +24,8 @@ struct DebugPlaces {
   std::uint32_t unicode_object_size, gc_size;
   std::uint32_t runtime_finalizing, runtime_interpreters;
   std::uint32_t interpreter_next, interpreter_id, interpreter_threads, interpreter_gc;
-  std::uint32_t thread_next, thread_interpreter, thread_native_id, thread_frame;
+  std::uint32_t interpreter_gil;
+  std::uint32_t thread_next, thread_interpreter, thread_native_id, thread_status, thread_frame;
   std::uint32_t frame_previous, frame_code, frame_instruction, frame_owner;
   std::uint32_t code_file, code_name, code_lines, code_first_line, code_bytes;
   std::uint32_t object_type, bytes_size, bytes_data;
@@ -90,11 +91,15 @@ constexpr GivenField kGiven[] = {
      &python_layout::interpreter_threads, 8},
     {&DebugPlaces::interpreter_gc, &DebugPlaces::interpreter_state_size,
      &python_layout::interpreter_gc, 8},
+    {&DebugPlaces::interpreter_gil, &DebugPlaces::interpreter_state_size,
+     &python_layout::interpreter_gil, 8},
     {&DebugPlaces::thread_next, &DebugPlaces::thread_state_size, &python_layout::thread_next, 8},
     {&DebugPlaces::thread_interpreter, &DebugPlaces::thread_state_size,
      &python_layout::thread_interpreter, 8},
     {&DebugPlaces::thread_native_id, &DebugPlaces::thread_state_size,
      &python_layout::thread_native_id, 8},
+    {&DebugPlaces::thread_status, &DebugPlaces::thread_state_size, &python_layout::thread_status,
+     4},
     {&DebugPlaces::thread_frame, &DebugPlaces::thread_state_size, &python_layout::thread_frame, 8},
     {&DebugPlaces::frame_previous, &DebugPlaces::interpreter_frame_size,
      &python_layout::frame_previous, 8},

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -240,6 +241,24 @@ bool Procfs::filtered_by_seccomp(std::uint32_t pid) const {
     if (mode && *mode != "0") return true;
   }
   return false;
+}
+
+std::map<std::uint32_t, std::uint32_t> Procfs::threads_by_native_id(std::uint32_t pid) const {
+  constexpr std::size_t kMost = 65'536;
+  std::map<std::uint32_t, std::uint32_t> threads;
+  std::error_code error;
+  const auto tasks = of(pid) + "/task";
+  for (std::filesystem::directory_iterator entry(tasks, error), end; !error && entry != end;
+       entry.increment(error)) {
+    // The numbers of the thread from the namespace of procfs down to its own.
+    const auto numbers = field_of(entry->path() / "status", "NSpid");
+    if (threads.size() == kMost) break;
+    std::istringstream words(numbers.value_or(""));
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t number; words >> number;) all.push_back(number);
+    if (!all.empty()) threads[all.back()] = all.front();
+  }
+  return threads;
 }
 
 std::vector<std::uint32_t> Procfs::children(std::uint32_t pid) const {

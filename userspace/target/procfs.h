@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,10 @@ class Procfs {
 
   /// The root directory of the process, as a path that this process can follow.
   std::string root_directory(std::uint32_t pid) const { return of(pid) + "/root"; }
+
+  /// The threads of a process by the number that it has for them itself, in its own PID namespace;
+  /// at most 65536.
+  std::map<std::uint32_t, std::uint32_t> threads_by_native_id(std::uint32_t pid) const;
 
   /// The pids of the children, present ones only.
   std::vector<std::uint32_t> children(std::uint32_t pid) const;
