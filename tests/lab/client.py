@@ -26,7 +26,8 @@ input or for --go-file; connections are made after that.
 
 pause   begin_ns, end_ns, cpu_ns, generation, collected, tid
 chunk   stream, index, ns: the first Python line after the read that completed the event returned
-stream  stream, request_from_ns, request_ns (before and after it was written), end_ns, chunks, comments, bytes, tid, local and peer address
+stream  stream, request_from_ns and request_ns (before and after it was written), end_ns, chunks, comments,
+        bytes, tid, local and peer address
 mark    what, ns: ``go`` and ``done`` enclose all streams; ``busy`` and the scenario's own collections.
         Collections that the interpreter makes while it exits come after ``done`` and are not listed.
 

@@ -6,14 +6,15 @@ target's of its chunks (the first line of Python after the read), and the origin
 same noise of the machine that gcause measures, so a late chunk is late for both. The arithmetic is written here a
 second time, in plain Python, on purpose.
 
-Two things a target and an origin cannot see from inside, and both are intervals here and counted: a send that was
-held up (the data arrived somewhere between its two ends), and a pause at whose edge the thread lost its CPU, between
-its own clock and the collector. The target's CPU clock is the witness for the second: it has to agree with gcause
-that only time without a CPU is in doubt.
+Two things a target and an origin cannot see from inside, and both are intervals here and counted: a send that
+was held up (the data arrived somewhere between its two ends), and a pause at whose edge the thread lost its CPU,
+between its own clock and the collector. The target's CPU clock is the witness for the second: it has to agree with
+gcause that only time without a CPU is in doubt.
 
 A gap is *on the border* where a figure of the truth that is off by 2 ms (the gap, its upstream or its charged
-part), or the other end of such an interval, would give another verdict. It counts as right with any of the verdicts that are
-possible so, is listed apart, and is not part of the 99 %. Any other verdict on it is wrong as everywhere else.
+part), or the other end of such an interval, would give another verdict. It counts as right with any of the
+verdicts that are possible so, is listed apart, and is not part of the 99 %. Any other verdict on it is wrong as
+everywhere else.
 
     python3 tests/lab/judge.py FOLDER...      judges runs that tests/lab/run.py --keep left
 """
@@ -348,7 +349,8 @@ def broken_rules(tallies, minimum=0):
                 client, tally.held_edges, tally.pauses))
         for what, pairs in (("charges", tally.charges), ("times to first chunk", tally.first_chunks)):
             if within(pairs) < SHARE * len(pairs):
-                broken.append("%s: %d of %d %s are within 0.5 ms or 2 %%" % (client, within(pairs), len(pairs), what))
+                broken.append("%s: %d of %d %s are within 0.5 ms or 2 %%" % (
+                    client, within(pairs), len(pairs), what))
         if tally.faults:
             broken.append("%s: %d faults, the first: %s" % (client, len(tally.faults), tally.faults[0]))
     return broken
@@ -371,13 +373,14 @@ def show_matrix(title, tally, out=sys.stdout):
 def show_errors(title, tally, out=sys.stdout):
     """One line on arrivals, charges and times to first chunk."""
     charges, firsts = tally.charges, tally.first_chunks
+    errors = [error for error, _ in charges]
     print("    %s: arrival p50 %.3f p99 %.3f max %.3f ms of %d (%d sends held up, %d unknown, %d queued); "
           "charge p50 %.3f p99 %.3f ms, %d of %d in the limit; first chunk p99 %.3f ms, %d of %d, "
           "%d charged; %d of %d pauses held at an edge; basis %s"
           % (title, quantile(tally.arrivals, 0.5) / MS, quantile(tally.arrivals, 0.99) / MS,
              max(tally.arrivals, default=0) / MS, len(tally.arrivals), tally.held_sends, tally.unknown_arrivals,
-             tally.queued, quantile([e for e, _ in charges], 0.5) / MS, quantile([e for e, _ in charges], 0.99) / MS,
-             within(charges), len(charges), quantile([e for e, _ in firsts], 0.99) / MS, within(firsts), len(firsts),
+             tally.queued, quantile(errors, 0.5) / MS, quantile(errors, 0.99) / MS, within(charges), len(charges),
+             quantile([error for error, _ in firsts], 0.99) / MS, within(firsts), len(firsts),
              tally.held_first_chunks, tally.held_edges, tally.pauses,
              ", ".join("%s %d" % pair for pair in sorted(tally.bases.items())) or "none"), file=out)
 
@@ -387,8 +390,8 @@ def describe(gap):
     line = gap.line or {}
     return ("gap %d of %s: true %s (gap %.2f, upstream %.2f, charged %.2f ms), seen %s (gap %.2f, upstream %.2f, "
             "charged %.2f ms, basis %s)" % (
-                gap.index, gap.stream, gap.true, gap.gap_ns / MS, gap.upstream_ns / MS, gap.charged_ns / MS, gap.seen,
-                line.get("gap_ns", 0) / MS, line.get("upstream_ns", 0) / MS, line.get("charged_ns", 0) / MS,
+                gap.index, gap.stream, gap.true, gap.gap_ns / MS, gap.upstream_ns / MS, gap.charged_ns / MS,
+                gap.seen, *(line.get(part, 0) / MS for part in ("gap_ns", "upstream_ns", "charged_ns")),
                 line.get("basis")))
 
 

@@ -93,8 +93,8 @@ class Stream:
         self.log = truth.chunks
         self.index = 0
         self.tail = b""
-        self.record = {"type": "stream", "stream": tag, "request_from_ns": now(), "request_ns": None, "end_ns": None}
-        self.record.update(chunks=0, comments=0, bytes=0)
+        self.record = {"type": "stream", "stream": tag, "request_from_ns": now(), "request_ns": None}
+        self.record.update(end_ns=None, chunks=0, comments=0, bytes=0)
         truth.streams.append(self)
 
     def sent(self, sock):
@@ -193,6 +193,7 @@ class Reader:
         else:
             link = http.client.HTTPConnection(host, port, timeout=wait)
         link.response_class = TimedResponse
+        link.connect()
         for turn in range(self.options.keep_alive):
             stream, path = self.stream(connection, turn)
             link.request("GET", path, headers={"Accept": "text/event-stream"})

@@ -120,7 +120,8 @@ class LabRun:
 
     def client_arguments(self, launch, port):
         kind = self.scenario["clients"][self.client]
-        url = "%s://127.0.0.1:%d/stream?%s" % ("https" if self.tls else "http", port, query(self.scenario["origin"]))
+        url = "%s://127.0.0.1:%d/stream?%s" % ("https" if self.tls else "http", port,
+                                               query(self.scenario["origin"]))
         arguments = ["--url", url, "--mode", self.client, "--streams", str(kind["streams"]), "--keep-alive",
                      str(kind["keep_alive"]), "--log", launch.path("client.jsonl"), *self.scenario["client"],
                      *kind.get("options", ())]
@@ -238,10 +239,11 @@ def run_all(args, runs):
             tally.faults.append(str(broken))
         tallies.setdefault((run.name, run.client), judge.Tally()).add(tally)
         counted, right = tally.right()
+        classes = ((name, tally.of_class(name)[0]) for name in judge.CLASSES)
         print("%3d/%d %4.0f s  %s %4d of %4d right, %s%s" % (
             number, len(runs), time.monotonic() - begin, run.title(), right, counted,
-            ", ".join("%s %d" % (name, tally.of_class(name)[0]) for name in judge.CLASSES if tally.of_class(name)[0]),
-            "; FAULTS" if tally.faults else ""), flush=True)
+            ", ".join("%s %d" % pair for pair in classes if pair[1]), "; FAULTS" if tally.faults else ""),
+            flush=True)
         for fault in tally.faults[:3]:
             print("        " + fault, flush=True)
         for gap in tally.wrong[:3]:
