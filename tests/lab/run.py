@@ -14,7 +14,8 @@ everything, 200 gaps of each class and client.
 
 A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is [chunks,
 ms]), the client's options, how many connections each client has, and how many gaps of which true class it has to
-bring. Needs root and a kernel with BTF; the origin runs at real-time priority, as its clock is the truth.
+bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its clock is the truth; target
+and gcause at a high one, so that other work on the machine disturbs less, but with --busy at the usual one.
 """
 import argparse
 import contextlib
@@ -97,9 +98,9 @@ class Processes:
         self.running.append(process)
         return process
 
-    def competitors(self, cpus):
+    def competitors(self, prefix, cpus):
         for cpu in cpus:
-            self.start(["taskset", "--cpu-list", str(cpu), sys.executable, "-I", "-S", "-c", SPIN])
+            self.start(prefix + ["taskset", "--cpu-list", str(cpu), sys.executable, "-I", "-S", "-c", SPIN])
 
 
 class LabRun:
@@ -142,7 +143,7 @@ class LabRun:
             command += ["-o", output]
         for feature in args.without:
             command += ["--without", feature]
-        gcause = processes.start(command, stderr=subprocess.PIPE)
+        gcause = processes.start(priority(args) + command, stderr=subprocess.PIPE)
         line = gcause.stderr.readline()
         if line != "gcause: recording pid %d\n" % pid:
             raise Broken("gcause: " + line + gcause.stderr.read())
@@ -155,16 +156,18 @@ class LabRun:
         if self.tls:
             subprocess.run([os.path.join(HERE, "certs.sh"), folder], check=True, stdout=subprocess.DEVNULL)
         launch = forms.Launch(self.interpreter, "as-is", folder, folder)
-        pinned = ["taskset", "--cpu-list", "0"] if "competitors" in self.scenario else []
+        before = priority(args)
+        if "competitors" in self.scenario:
+            before = before + ["taskset", "--cpu-list", "0"]
         with Processes() as processes:
             origin, port = self.start_origin(processes, folder)
-            client = processes.start(pinned + launch.command("client.py", *self.client_arguments(launch, port)),
+            client = processes.start(before + launch.command("client.py", *self.client_arguments(launch, port)),
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=launch.environment)
             pid = json.loads(first_line(client, "the client"))["pid"]
             gcause = self.start_gcause(processes, args, pid, folder, *outputs)
-            processes.competitors([0] * self.scenario.get("competitors", 0))
+            processes.competitors(priority(args), [0] * self.scenario.get("competitors", 0))
             if args.busy:
-                processes.competitors(sorted(os.sched_getaffinity(0)))
+                processes.competitors([], sorted(os.sched_getaffinity(0)))
             client.stdin.write("go\n")
             client.stdin.flush()
             client.wait()
@@ -191,6 +194,11 @@ class LabRun:
             if count < (wanted // 2 if args.busy else wanted):
                 tally.faults.append("%s: only %d of class %s" % (self.title(), count, true))
         return tally
+
+
+def priority(args):
+    """In front of the commands of target and gcause."""
+    return [] if args.busy else ["nice", "-n", "-15"]
 
 
 def first_line(process, what):
