@@ -293,33 +293,58 @@ int BPF_PROG(socket_sent, struct sock *sk, int result, int flags)
 	return traced_call(sk, result, IO_WRITE);
 }
 
+static __always_inline void emit_arrival(const struct followed_socket *socket, u32 sequence_end)
+{
+	struct arrival_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct ids ids = {};
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	ids.pid = socket->pid;
+	fill_header(&record->header, sizeof(*record), RECORD_ARRIVAL, 0, ids, bpf_ktime_get_ns());
+	record->socket = socket->cookie;
+	record->sequence_end = sequence_end;
+	record->reserved = 0;
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
 /* Runs for every socket of the host: nothing before the look-up that most fail. */
 SEC("?tp_btf/sk_data_ready")
 int BPF_PROG(socket_data_ready, const struct sock *sk)
 {
 	u64 key = (u64)sk;
 	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
-	struct arrival_record *record;
-	struct ids ids = {};
-
 	struct tcp_sock *tcp;
 
 	if (!socket || !active)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock((struct sock *)sk);
-	if (!tcp)
+	if (tcp)
+		emit_arrival(socket, tcp->rcv_nxt);
+	return 0;
+}
+
+/*
+ * The fallback: a segment is about to be taken in. What it carries can be read once it joins what came
+ * before; a segment that fills a hole makes later ones readable, too, which are told only by the next.
+ */
+SEC("?tp_btf/tcp_probe")
+int BPF_PROG(segment_arrived, struct sock *sk, const struct sk_buff *skb)
+{
+	u64 key = (u64)sk;
+	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
+	struct tcp_skb_cb segment = {};
+	struct tcp_sock *tcp;
+
+	if (!socket || !active)
 		return 0;
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (!record) {
-		count_loss(LOSS_RING_FULL);
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (!tcp || bpf_core_read(&segment, sizeof(segment), &skb->cb))
 		return 0;
-	}
-	ids.pid = socket->pid;
-	fill_header(&record->header, sizeof(*record), RECORD_ARRIVAL, 0, ids, bpf_ktime_get_ns());
-	record->socket = socket->cookie;
-	record->sequence_end = tcp->rcv_nxt;
-	record->reserved = 0;
-	bpf_ringbuf_submit(record, wake_flags());
+	if ((s32)(segment.seq - tcp->rcv_nxt) <= 0 && (s32)(segment.end_seq - tcp->rcv_nxt) > 0)
+		emit_arrival(socket, segment.end_seq);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154 # cache and work are of the script that sources this.
 #
-# Root file systems of Debian, made once with debootstrap and kept in a cache folder. To be sourced by a script
-# that has `set -euo pipefail` and
+# Root file systems of Debian, made once and kept in a cache folder: with debootstrap, or by unpacking packages alone.
+# To be sourced by a script that has `set -euo pipefail` and
 #
 #     cache=FOLDER    where they are kept
 #     work=FOLDER     a temporary folder of this run, for logs; make it before make_root
@@ -77,10 +77,26 @@ contained() {
     return $code
 }
 
-# Makes folder $1 the root file system of suite $2 with packages $3 (names with commas between), unless it is
-# there. Where $4 is given, that function finishes the new one: it takes the folder, and fails where it fails.
+# Makes a system of suite $2 with packages $3 in folder $1, from mirror $4 if that is not empty.
+install_system() {
+    contained "$work/root.log" debootstrap --variant=minbase "--include=$3" "$2" "$1" ${4:+"$4"} && return
+    tail -n 15 "$1/debootstrap/debootstrap.log" >&2 2>/dev/null || true
+    return 1
+}
+
+# The same, but only unpacks the packages and what they depend on, which is enough to run their programs and takes
+# a quarter of the time. As with debootstrap, a mirror may be a snapshot, whose date has passed.
+unpack_system() {
+    contained "$work/root.log" mmdebstrap --mode=root --variant=extract --format=directory \
+        --aptopt='Acquire::Check-Valid-Until "false"' "--include=$3,base-files,coreutils" "$2" "$1" ${4:+"$4"} &&
+        mkdir -p "$1/mnt" "$1/proc"
+}
+
+# Makes folder $2 the root file system of suite $3 with packages $4 (names with commas between) by function $1,
+# unless it is there. Where $5 is given, that function finishes the new one: it takes the folder, and fails where
+# it fails.
 make_root() {
-    local root=$1 suite=$2 packages=$3 finish=${4:-} lock new uri args log=$work/debootstrap.log
+    local make=$1 root=$2 suite=$3 packages=$4 finish=${5:-} lock new uri
     mkdir -p "$cache"
     exec {lock}>"$root.lock"
     flock "$lock"
@@ -89,12 +105,11 @@ make_root() {
         new=$(mktemp -d "$root.new.XXXXXX")
         half_made+=("$new")
         chmod 755 "$new"
-        args=(--variant=minbase "--include=$packages" "$suite" "$new")
-        [[ -z $uri ]] || args+=("$uri")
-        printf 'debootstrap of %s with %s into %s: one to two minutes, once\n' "$suite" "$packages" "$root" >&2
-        if ! contained "$log" debootstrap "${args[@]}"; then
-            tail -n 15 "$log" "$new/debootstrap/debootstrap.log" >&2 2>/dev/null || true
-            die "debootstrap failed" "see above; GCAUSE_MIRROR names another mirror, GCAUSE_CACHE another folder"
+        printf 'Debian %s with %s into %s: up to two minutes, once\n' "$suite" "$packages" "$root" >&2
+        if ! "$make" "$new" "$suite" "$packages" "$uri"; then
+            tail -n 15 "$work/root.log" >&2 || true
+            die "the root file system $root could not be made" \
+                "see above; GCAUSE_MIRROR names another mirror, GCAUSE_CACHE another folder"
         fi
         [[ -z $finish ]] || "$finish" "$new" || die "the root file system $root could not be finished" "see above"
         rm -rf "$new"/var/cache/apt/archives/*.deb

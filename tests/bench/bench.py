@@ -37,6 +37,18 @@ def overhead(args, transport):
     ]
 
 
+def probes(args):
+    """What gcause's pair of probes adds to a collection, and an empty pair at the same instruction."""
+    figures = json.loads(subprocess.check_output(
+        [sys.executable, os.path.join(HERE, "probe_cost.py"), "--gcause", args.gcause, "--empty", args.empty,
+         "--python", args.python]))
+    return [
+        ("collection_probes_added", figures["gcause_pair_ns"], "ns"),
+        ("collection_empty_probes_added", figures["empty_pair_ns"], "ns"),
+        ("collection_probes_ratio", figures["ratio"], "times"),
+    ]
+
+
 def pipeline(args):
     """Speed of the replayed pipeline on one core, on records of a live run under load."""
     args.without = []
@@ -54,12 +66,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gcause", required=True)
     parser.add_argument("--pipeline", required=True)
+    parser.add_argument("--empty", required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--json", required=True)
     args = parser.parse_args()
-    figures = overhead(args, "plain") + overhead(args, "tls") + pipeline(args)
+    figures = overhead(args, "plain") + overhead(args, "tls") + probes(args) + pipeline(args)
     for name, value, unit in figures:
         print("%-40s %14.2f %s" % (name, value, unit))
     with open(args.json, "w") as out:

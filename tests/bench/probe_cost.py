@@ -7,12 +7,16 @@
 One target collects its empty youngest generation over and over and times blocks of collections with its own
 CPU clock. Rounds without probes, with an empty uprobe and uretprobe, and with gcause take turns, as the speed
 of a shared machine drifts. The figure is the ratio of what the two kinds of probes add, from the medians.
+
+USDT probes are no pair around the function, so the interpreter is a copy without them.
 """
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 
 TARGET = r"""
 import gc, sys, time
@@ -40,9 +44,9 @@ def start(command, marker, stream):
 
 
 class Bench:
-    def __init__(self, args):
+    def __init__(self, args, python):
         self.args = args
-        self.target = start([args.python, "-c", TARGET], "up", "stdout")
+        self.target = start([python, "-c", TARGET], "up", "stdout")
         self.figures = {"none": [], "empty": [], "gcause": []}
 
     def measure(self, kind):
@@ -64,6 +68,15 @@ class Bench:
         gcause.wait()
 
 
+def without_usdt(python, folder):
+    """A copy of the program that finds its library where the original does."""
+    copy = os.path.join(folder, "python")
+    subprocess.run(["objcopy", "--remove-section=.note.stapsdt", os.path.realpath(python), copy], check=True)
+    os.environ["PYTHONHOME"] = subprocess.check_output(
+        [python, "-c", "import sys; print(sys.base_prefix)"], text=True).strip()
+    return copy
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--gcause", required=True)
@@ -71,10 +84,11 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=10)
     args = parser.parse_args()
-    bench = Bench(args)
-    for _ in range(args.rounds):
-        bench.round()
-    bench.target.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(args, without_usdt(args.python, folder))
+        for _ in range(args.rounds):
+            bench.round()
+        bench.target.kill()
     none, empty, gcause = (statistics.median(bench.figures[k]) for k in ("none", "empty", "gcause"))
     print(json.dumps({
         "python": args.python,

@@ -28,6 +28,12 @@ namespace {
 using gcause::testing::Bytes;
 using gcause::testing::Cold;
 
+#ifdef GCAUSE_SMOKE
+constexpr bool kTakesItself = true;
+#else
+constexpr bool kTakesItself = false;  // a fuzzer is better off with a thousand small files
+#endif
+
 void require(bool condition) {
   if (!condition) std::abort();
 }
@@ -50,13 +56,19 @@ Bytes this_program() {
   return Bytes(std::istreambuf_iterator<char>(file), {});
 }
 
+Bytes packed_symbols() {
+  gcause::testing::ElfBuilder symbols(EM_X86_64);
+  symbols.add_symbol("gc_collect_main", gcause::testing::Alike::kCollector, 0x60, false);
+  return gcause::testing::packed(symbols.build());
+}
+
 Bytes small_cpython(std::uint8_t rule) {
   gcause::testing::ElfBuilder builder((rule & 4) != 0 ? EM_AARCH64 : EM_X86_64,
                                       (rule & 8) != 0 ? ET_EXEC : ET_DYN);
   if ((rule & 0x10) != 0) {
-    gcause::testing::ElfBuilder symbols(builder.machine());
-    symbols.add_symbol("gc_collect_main", gcause::testing::Alike::kCollector, 0x60, false);
-    builder.add_section(".gnu_debugdata", gcause::testing::packed(symbols.build()));
+    // Made once: to pack costs more than all that follows.
+    static const Bytes symbols = packed_symbols();
+    builder.add_section(".gnu_debugdata", symbols);
   }
   if ((rule & 0x20) != 0) builder.add_usdt("python", "gc__start");
   return gcause::testing::cpython_alike(builder, static_cast<Cold>(rule / 0x40 % 3));
@@ -84,9 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 2) return 0;
   const std::uint8_t rule = data[0];
   const std::span<const std::uint8_t> rest(data + 2, size - 2);
-  const auto bytes = rule == 0   ? broken(this_program(), rule, rest)
-                     : rule < 16 ? Bytes(rest.begin(), rest.end())
-                                 : broken(small_cpython(rule), rule, rest);
+  const auto bytes = kTakesItself && rule == 0 ? broken(this_program(), rule, rest)
+                     : rule < 16               ? Bytes(rest.begin(), rest.end())
+                                               : broken(small_cpython(rule), rule, rest);
   auto elf = gcause::ElfFile::from_memory(bytes, "input");
   if (!elf) return 0;
   gcause::PythonBuild build;

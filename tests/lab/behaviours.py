@@ -147,7 +147,8 @@ class Scenario:
         if "auto" in self.names:
             if self.options.threshold:
                 gc.set_threshold(*(int(part) for part in self.options.threshold.split(",")))
-            gc.enable()
+            if not self.options.no_gc:
+                gc.enable()
         if self.options.mode == "asyncio":
             asyncio.run(reader.asyncio(side))
         else:

@@ -80,6 +80,7 @@ def parse_options():
     parser.add_argument("--period-ms", type=float, default=400.0)
     parser.add_argument("--threshold", metavar="A,B,C")
     parser.add_argument("--alloc", type=int, default=200, help="cyclic objects a chunk")
+    parser.add_argument("--no-gc", action="store_true", help="auto, but under gc.disable()")
     parser.add_argument("--gc-rate", type=float, default=100.0, help="collections a second in all")
     options = parser.parse_args()
     names = {"plain", "guilty", "innocent", "busy", "sleep", "boundary", "other-thread", "auto", "collect-rate"}

@@ -72,7 +72,7 @@ def stressed(folder, interpreter, count, gcause=None):
     limit = followed.LIMIT + count / 1000  # a millisecond for each is ample
     with followed.Followed(launch, "trigger_target.py", "--stress", str(count), limit=limit) as run:
         if gcause:
-            run.record(gcause, os.path.join(folder, "stress.gcause"), "--trigger", "1us")
+            run.record(gcause, os.path.join(folder, "stress.gcause"), "--trigger", "0.001us")
         start = time.monotonic()
         run.tell("go")
         run.expect("done")

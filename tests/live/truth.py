@@ -72,6 +72,9 @@ class Run:
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return client, json.loads(client.stdout.readline())["pid"]
 
+    def beside(self, gcause):
+        """What happens to gcause while the client reads."""
+
     def go(self):
         origin, port = self.start_origin()
         client, pid = self.start_client(port)
@@ -85,6 +88,7 @@ class Run:
             raise SystemExit("gcause: " + line + gcause.stderr.read())
         client.stdin.write("go\n")
         client.stdin.flush()
+        self.beside(gcause)
         client.wait()
         code = gcause.wait()
         origin.send_signal(signal.SIGTERM)

@@ -220,6 +220,29 @@ TEST_CASE("lost") {
         "\n");
 }
 
+TEST_CASE("window") {
+  WindowFinding window;
+  window.pid = 42;
+  window.from = 5;
+  window.to = 60'000'000'005;
+  CHECK(line_of(window) ==
+        R"({"type":"window","pid":42,"window_ns":60000000000,"from_ns":5,"to_ns":60000000005,)"
+        R"("gaps":0,"p99_ns":null,"but_for_p99_ns":null,"budget_kept":null,)"
+        R"("but_for_kept":null})"
+        "\n");
+  window.gaps = 100;
+  window.p99 = 200;
+  window.but_for_p99 = 90;
+  window.budget_kept = false;
+  window.but_for_kept = true;
+  window.changed = true;
+  CHECK(line_of(window) ==
+        R"({"type":"window","pid":42,"window_ns":60000000000,"from_ns":5,"to_ns":60000000005,)"
+        R"("gaps":100,"p99_ns":200,"but_for_p99_ns":90,"budget_kept":false,)"
+        R"("but_for_kept":true})"
+        "\n");
+}
+
 TEST_CASE("summary") {
   SummaryFinding summary;
   summary.pid = 42;
@@ -231,7 +254,8 @@ TEST_CASE("summary") {
           R"("p50_ns":null,"p99_ns":null,"by_generation":{}},"streams":0,"chunks":0,"gap":)" +
               empty + R"(,"but_for":)" + empty + R"(,"first_chunk":)" + empty +
               R"(,"verdicts":{"gc":0,"gc-partial":0,"upstream":0,"process":0},"over_budget":0,)"
-              R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"lost":0})"
+              R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"unjudged_share":null,)"
+              R"("gaps_with_loss":0,"lost":0,"windows":[]})"
               "\n");
   }
   SECTION("of a recording") {
@@ -248,34 +272,49 @@ TEST_CASE("summary") {
     summary.over_budget = 3;
     summary.unjudged = 1;
     summary.budget_kept = false;
+    summary.gaps_with_loss = 5;
     summary.lost = 8;
-    CHECK(line_of(summary) ==
-          R"({"type":"summary","pid":42,"pauses":{"count":3,"total_ns":60,"max_ns":30,)"
-          R"("p50_ns":20,"p99_ns":30,"by_generation":{)"
-          R"("unknown":{"count":1,"total_ns":10,"max_ns":10,"p50_ns":10,"p99_ns":10},)"
-          R"("0":{"count":1,"total_ns":20,"max_ns":20,"p50_ns":20,"p99_ns":20},)"
-          R"("2":{"count":1,"total_ns":30,"max_ns":30,"p50_ns":30,"p99_ns":30}}},)"
-          R"("streams":2,"chunks":9,)"
-          R"("gap":{"count":7,"p50_ns":1,"p90_ns":2,"p99_ns":3,"max_ns":4},)"
-          R"("but_for":{"count":7,"p50_ns":1,"p90_ns":1,"p99_ns":1,"max_ns":2},)"
-          R"("first_chunk":{"count":2,"p50_ns":5,"p90_ns":6,"p99_ns":6,"max_ns":6},)"
-          R"("verdicts":{"gc":2,"gc-partial":0,"upstream":0,"process":0},"over_budget":3,)"
-          R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"lost":8})"
-          "\n");
+    WindowFinding worst;
+    worst.from = 10;
+    worst.to = 20;
+    worst.p99 = 7;
+    worst.but_for_p99 = 6;
+    summary.windows = {{60 * kSecond, 9, 2, 3, 1, worst}, {std::nullopt, 1, 1, 0, 0, {}}};
+    CHECK(
+        line_of(summary) ==
+        R"({"type":"summary","pid":42,"pauses":{"count":3,"total_ns":60,"max_ns":30,)"
+        R"("p50_ns":20,"p99_ns":30,"by_generation":{)"
+        R"("unknown":{"count":1,"total_ns":10,"max_ns":10,"p50_ns":10,"p99_ns":10},)"
+        R"("0":{"count":1,"total_ns":20,"max_ns":20,"p50_ns":20,"p99_ns":20},)"
+        R"("2":{"count":1,"total_ns":30,"max_ns":30,"p50_ns":30,"p99_ns":30}}},)"
+        R"("streams":2,"chunks":9,)"
+        R"("gap":{"count":7,"p50_ns":1,"p90_ns":2,"p99_ns":3,"max_ns":4},)"
+        R"("but_for":{"count":7,"p50_ns":1,"p90_ns":1,"p99_ns":1,"max_ns":2},)"
+        R"("first_chunk":{"count":2,"p50_ns":5,"p90_ns":6,"p99_ns":6,"max_ns":6},)"
+        R"("verdicts":{"gc":2,"gc-partial":0,"upstream":0,"process":0},"over_budget":3,)"
+        R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"unjudged_share":0.250000,)"
+        R"("gaps_with_loss":5,"lost":8,"windows":[{"window_ns":60000000000,"count":9,"few_gaps":2,)"
+        R"("broken":3,"broken_by_collector":1,"worst":{"from_ns":10,"to_ns":20,"p99_ns":7,)"
+        R"("but_for_p99_ns":6}},{"window_ns":null,"count":1,"few_gaps":1,"broken":0,)"
+        R"("broken_by_collector":0,"worst":null}]})"
+        "\n");
   }
 }
 
-TEST_CASE("chunks and gaps within the budget are written only when asked for") {
+TEST_CASE("chunks, gaps within the budget and windows as before are written only when asked for") {
   GapFinding within;
   GapFinding above;
   above.over_budget = true;
-  const std::vector<Finding> findings{ChunkFinding{}, within, above};
+  WindowFinding same;
+  WindowFinding other;
+  other.changed = true;
+  const std::vector<Finding> findings{ChunkFinding{}, within, above, same, other};
   const auto lines = [&](bool chunks) {
     const std::string text = test::written_by<JsonlSink>(findings, JsonlOptions{.chunks = chunks});
     return std::count(text.begin(), text.end(), '\n');
   };
-  CHECK(lines(false) == 1);
-  CHECK(lines(true) == 3);
+  CHECK(lines(false) == 2);
+  CHECK(lines(true) == 5);
 }
 
 TEST_CASE("text of the target is escaped and cannot break a line or throw") {

@@ -98,6 +98,21 @@ StreamFinding stream(std::uint64_t id, std::optional<std::string> host,
           .chunks = chunks};
 }
 
+/// A window of a minute that ended `at` seconds behind the start.
+WindowFinding minute(Ns at, Ns p99, Ns but_for) {
+  WindowFinding window;
+  window.pid = 4242;
+  window.to = kStart + at * kSecond;
+  window.from = window.to - 60 * kSecond;
+  window.news_from = at == 60 ? window.from : window.to - kWindowStep;
+  window.gaps = 1'000;
+  window.p99 = p99;
+  window.but_for_p99 = but_for;
+  window.budget_kept = p99 <= ms(100);
+  window.but_for_kept = but_for <= ms(100);
+  return window;
+}
+
 SummaryFinding broken_summary() {
   SummaryFinding summary;
   summary.pid = 4242;
@@ -117,6 +132,9 @@ SummaryFinding broken_summary() {
   summary.budget_kept = false;
   summary.but_for_kept = true;
   summary.lost = 140;
+  summary.windows = {{60 * kSecond, 10, 1, 5, 4, minute(80, ms(412), ms(71.2))},
+                     {300 * kSecond, 0, 0, 0, 0, {}},
+                     {std::nullopt, 1, 0, 1, 1, minute(150, ms(412), ms(71.2))}};
   return summary;
 }
 
@@ -159,6 +177,12 @@ std::vector<Finding> broken() {
   findings.emplace_back(stream(4, "a-very-long-host-name.inference.internal.cluster.example.com",
                                "meta-llama/Llama-3.3-70B-Instruct-with-a-long-suffix-behind-it",
                                900, StreamEnd::open));
+  for (const auto& window :
+       {minute(60, ms(90), ms(60)), minute(70, ms(310), ms(61)), minute(80, ms(412), ms(71.2)),
+        minute(90, ms(350), ms(70)), minute(100, ms(90), ms(60)), minute(130, ms(200), ms(150)),
+        minute(140, ms(150), ms(40))}) {
+    findings.emplace_back(window);
+  }
   findings.emplace_back(broken_summary());
   return findings;
 }
@@ -223,7 +247,7 @@ std::size_t widest_line(const std::string& text) {
 }
 
 TEST_CASE("report of a budget that the collector broke") {
-  const std::string text = report(broken(), {.duration = 61'200 * kMillisecond});
+  const std::string text = report(broken(), {.duration = 150'000 * kMillisecond});
   check_golden("report_broken.txt", text);
   CHECK(widest_line(text) <= 100);
 }
@@ -324,6 +348,26 @@ TEST_CASE("the collector's settings and what changed of them") {
                ContainsSubstring("pauses\n  collector  disabled, thresholds 700/10/10, nothing "
                                  "frozen\nno pause was seen"));
   }
+}
+
+TEST_CASE("the lines of code that started long pauses, the dearest first") {
+  const auto pause = [](std::uint64_t id, Ns wall, std::int64_t line) {
+    PauseEnded ended{};
+    ended.id = id;
+    ended.pid = 4242;
+    ended.begin = kStart;
+    ended.end = kStart + wall;
+    if (line > 0) ended.trigger = Trigger{"/srv/app/index.py", line, "build"};
+    return PauseFinding{ended};
+  };
+  const std::string text = report({session(), process(), pause(1, ms(2), 7), pause(2, ms(30), 9),
+                                   pause(3, ms(40), 9), pause(4, ms(900), 0), broken_summary()});
+  CHECK_THAT(text, ContainsSubstring("  long pauses were started by\n"
+                                     "  count    total      max  line\n"
+                                     "      2  70.0 ms  40.0 ms  /srv/app/index.py:9 in build\n"
+                                     "      1  2.00 ms  2.00 ms  /srv/app/index.py:7 in build\n"));
+  CHECK_THAT(report({session(), process(), pause(1, ms(2), 0), broken_summary()}),
+             !ContainsSubstring("started by"));
 }
 
 TEST_CASE("a pid that is used again is another process") {

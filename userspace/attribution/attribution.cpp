@@ -32,7 +32,7 @@ void Attribution::consume(const TimelineEvent& event) {
                    handler_(session);
                  },
                  [&](const ProcessFollowed& followed) {
-                   process(followed.pid);
+                   process(followed.pid).followed(followed);
                    handler_(followed);
                  },
                  [&](const SettingsChanged& settings) { handler_(settings); },
@@ -59,6 +59,7 @@ void Attribution::consume(const TimelineEvent& event) {
 }
 
 void Attribution::finish() {
+  for (auto& [pid, process] : processes_) process->end_windows();
   for (auto& [pid, process] : processes_) handler_(process->summary());
 }
 

@@ -80,6 +80,35 @@ struct PauseTotals {
   Ns p99 = 0;
 };
 
+/// Windows of one length end so far from each other.
+inline constexpr Ns kWindowStep = 10 * kSecond;
+
+/// The gaps that ended in one window of time, (from, to].
+struct WindowFinding {
+  std::uint32_t pid = 0;
+  Ns from = 0;
+  Ns to = 0;
+  Ns news_from = 0;  ///< (news_from, to] is in no earlier window of its length
+  std::uint64_t gaps = 0;
+  Ns p99 = 0;
+  Ns but_for_p99 = 0;
+  std::optional<bool> budget_kept;   ///< none where there are too few gaps for a p99
+  std::optional<bool> but_for_kept;  ///< likewise
+  bool changed = false;              ///< one of the two is another than in the window before it
+
+  Ns length() const { return to - from; }
+};
+
+/// All windows of one length.
+struct WindowTotals {
+  std::optional<Ns> length;  ///< none for the one that is the whole recording
+  std::uint64_t count = 0;
+  std::uint64_t few = 0;  ///< of them with too few gaps for a p99: not judged
+  std::uint64_t broken = 0;
+  std::uint64_t broken_by_collector = 0;  ///< of them kept but for the pauses
+  std::optional<WindowFinding> worst;     ///< of those that are judged, by p99; the first of equals
+};
+
 struct SummaryFinding {
   std::uint32_t pid = 0;
   PauseTotals pauses;
@@ -91,14 +120,23 @@ struct SummaryFinding {
   Distribution first_chunk;
   std::map<Verdict, std::uint64_t> verdicts;
   std::uint64_t over_budget = 0;
-  std::uint64_t unjudged = 0;  ///< gaps above budget in which records were lost: no verdict
+  std::uint64_t unjudged = 0;        ///< gaps above budget in which records were lost: no verdict
+  std::uint64_t gaps_with_loss = 0;  ///< gaps of any length in which records were lost
   bool budget_kept = true;
   bool but_for_kept = true;
   std::uint64_t lost = 0;
+  std::vector<WindowTotals> windows;
+
+  /// How much of the gaps above the budget has no verdict; none without such gaps.
+  std::optional<double> unjudged_share() const {
+    const auto all = over_budget + unjudged;
+    if (all == 0) return std::nullopt;
+    return static_cast<double>(unjudged) / static_cast<double>(all);
+  }
 };
 
-using Finding = std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding,
-                             ChunkFinding, GapFinding, Lost, SummaryFinding, RecordingEnded,
-                             SettingsChanged>;
+using Finding =
+    std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding, ChunkFinding,
+                 GapFinding, Lost, SummaryFinding, RecordingEnded, SettingsChanged, WindowFinding>;
 
 }  // namespace gcause

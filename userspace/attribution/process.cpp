@@ -6,6 +6,11 @@
 
 namespace gcause {
 
+void Attribution::Process::followed(const ProcessFollowed& event) {
+  windows_.begin(event.seen_from);
+  ended_.reset();
+}
+
 void Attribution::Process::pause_ended(const PauseEnded& event) {
   if (event.id == 0) {
     log_.cancel(event.tid);
@@ -22,6 +27,7 @@ void Attribution::Process::pause_ended(const PauseEnded& event) {
   ++progress_.pauses;
   handler_(PauseFinding{event});
   settle(false);
+  judge_windows(event.end);
   if (log_.size() > forget_at_) forget_old_pauses();
 }
 
@@ -43,6 +49,15 @@ void Attribution::Process::chunk_read(const ChunkRead& event) {
   } else {
     deliver(event, *delivery, std::nullopt);
   }
+  judge_windows(event.read);
+}
+
+/// Judges the windows that end before `now`, as far as no chunk is still to be delivered in them.
+void Attribution::Process::judge_windows(Ns now) {
+  if (!windows_.due(now)) return;
+  for (const auto& pending : undelivered_) now = std::min(now, pending.chunk.read);
+  // More chunks may be read at this very moment.
+  windows_.advance(now - 1);
 }
 
 /// Chunks that no pause holds back any more are delivered, those of one stream in their order; or
@@ -157,10 +172,12 @@ void Attribution::Process::charge_pauses(GapFinding& gap, Ns charged_from) const
 void Attribution::Process::count_gap(const GapFinding& gap, Ns but_for_gap) {
   if (contains_loss(gap.from, gap.to)) {
     unjudged_ += gap.over_budget;
+    ++gaps_with_loss_;
     return;
   }
   gaps_.add(gap.gap);
   but_for_.add(but_for_gap);
+  windows_.add(gap.to, gap.gap, but_for_gap);
   over_budget_ += gap.over_budget;
   if (gap.verdict) ++verdicts_[*gap.verdict];
   if (gap.gap > progress_.worst_gap) {
@@ -268,6 +285,7 @@ void Attribution::Process::forget_old_pauses() {
 }
 
 void Attribution::Process::flush(Ns at) {
+  if (!ended_) ended_ = at;
   settle(true);
   std::vector<std::uint64_t> ids;
   for (const auto& [id, stream] : streams_) ids.push_back(id);
@@ -299,7 +317,9 @@ SummaryFinding Attribution::Process::summary() {
   summary.unjudged = unjudged_;
   summary.budget_kept = summary.gap.p99 <= budget_;
   summary.but_for_kept = summary.but_for.p99 <= budget_;
+  summary.gaps_with_loss = gaps_with_loss_;
   summary.lost = lost_;
+  summary.windows = windows_.totals(summary.gap, summary.but_for);
   return summary;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attribution/attribution.h"
+#include "attribution/budget_windows.h"
 #include "attribution/pause_log.h"
 #include "attribution/quantiles.h"
 
@@ -18,7 +19,13 @@ namespace gcause {
 class Attribution::Process {
  public:
   Process(std::uint32_t pid, const FindingHandler& handler, const Ns& budget, Progress& progress)
-      : pid_(pid), handler_(handler), budget_(budget), progress_(progress) {}
+      : pid_(pid),
+        handler_(handler),
+        budget_(budget),
+        progress_(progress),
+        windows_(pid, budget, [this](const WindowFinding& window) { handler_(window); }) {}
+
+  void followed(const ProcessFollowed& event);
 
   void pause_began(const PauseBegan& event) { log_.open(event.tid, event.at); }
   void pause_ended(const PauseEnded& event);
@@ -30,6 +37,9 @@ class Attribution::Process {
 
   /// Nothing more will come: what is pending leaves, with `held` unknown.
   void flush(Ns at);
+
+  /// All has been flushed: the last windows, then the summary.
+  void end_windows() { windows_.finish(ended_); }
   SummaryFinding summary();
 
  private:
@@ -79,6 +89,7 @@ class Attribution::Process {
   void send_ready(std::uint64_t id, bool all);
   bool contains_loss(Ns from, Ns to) const;
   void forget_old_pauses();
+  void judge_windows(Ns now);
 
   std::uint32_t pid_;
   const FindingHandler& handler_;
@@ -103,7 +114,10 @@ class Attribution::Process {
   std::map<Verdict, std::uint64_t> verdicts_;
   std::uint64_t over_budget_ = 0;
   std::uint64_t unjudged_ = 0;
+  std::uint64_t gaps_with_loss_ = 0;
   std::uint64_t lost_ = 0;
+  BudgetWindows windows_;
+  std::optional<Ns> ended_;
 };
 
 }  // namespace gcause

@@ -18,6 +18,8 @@ class Quantiles {
   /// Sorts as far as needed; values may be added afterwards.
   Distribution distribution();
   PauseTotals totals();
+  /// 0 without values.
+  Ns p99() { return rank(0.99); }
 
  private:
   Ns rank(double share);

@@ -73,7 +73,9 @@ const std::vector<FeatureInfo>& known_features() {
       {"sock_length", "reads and writes of sockets without a probe in the target",
        "probes on libc's calls: dearer, and blind to programs that bypass libc"},
       {"sk_data_ready", "when the kernel had a chunk ready: verdicts by arrival",
-       "verdicts by overlap only"},
+       "tcp_probe in its place"},
+      {"tcp_probe", "the same where sk_data_ready is missing, for segments in order",
+       "verdicts by overlap only, where sk_data_ready is missing, too"},
       {"sched_switch", "the moment at which a thread waits for more",
        "held times are counted up to the next read"},
       {"inet_sock_set_state", "the end of connections", "ends are seen by reads only"},
@@ -96,6 +98,7 @@ std::map<std::string, bool> detect_features(const std::set<std::string>& without
       {"sock_length", has_tracepoint(types.get(), "sock_recv_length") &&
                           has_tracepoint(types.get(), "sock_send_length")},
       {"sk_data_ready", has_tracepoint(types.get(), "sk_data_ready")},
+      {"tcp_probe", has_tracepoint(types.get(), "tcp_probe")},
       {"sched_switch", has_tracepoint(types.get(), "sched_switch")},
       {"inet_sock_set_state", has_tracepoint(types.get(), "inet_sock_set_state")},
       {"uprobe_multi", has_uprobe_multi()},

@@ -250,7 +250,11 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
     target.push_back(progs.read_return);
   }
   if (options.features.at("sched_switch")) host.push_back(progs.thread_switched);
-  if (options.features.at("sk_data_ready")) host.push_back(progs.socket_data_ready);
+  if (options.features.at("sk_data_ready")) {
+    host.push_back(progs.socket_data_ready);
+  } else if (options.features.at("tcp_probe")) {
+    host.push_back(progs.segment_arrived);
+  }
   if (options.features.at("inet_sock_set_state")) host.push_back(progs.socket_set_state);
   for (auto* list : {&host, &target}) {
     for (auto* program : *list) ::bpf_program__set_autoload(program, true);

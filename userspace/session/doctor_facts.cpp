@@ -76,7 +76,7 @@ std::vector<BlindSpot> blind_spots(const TargetFacts& facts,
          "read is known by the kernel's part of it only",
          "a kernel that exempts return probes: before Linux 6.11, or 6.14 and later"});
   }
-  if (!features.at("sk_data_ready")) {
+  if (!features.at("sk_data_ready") && !features.at("tcp_probe")) {
     spots.push_back(
         {"no arrival times: verdicts say \"basis\": \"overlap\"", "Linux 6.3 or later"});
   }

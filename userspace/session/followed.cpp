@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "util/clock.h"
 #include "util/overloaded.h"
 
 namespace gcause {
@@ -18,12 +19,6 @@ constexpr Ns kScanEvery = kSecond;
 constexpr Ns kLookEvery = 50 * kMillisecond;
 constexpr Ns kExitRecordGrace = 300 * kMillisecond;
 constexpr Ns kBecomesPythonWithin = 10 * kSecond;
-
-Ns now_monotonic() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
 
 bool has_ended(const Fd& pidfd) {
   pollfd poll = {pidfd.get(), POLLIN, 0};
@@ -84,7 +79,7 @@ std::vector<SettingsChanged> FollowedProcesses::settings_changes(Ns now) {
   for (auto& [pid, process] : processes_) {
     if (!process.settings) continue;
     for (auto& reading : process.settings->look(now)) {
-      changes.push_back({now, pid, reading.interpreter, std::move(reading.gc)});
+      changes.push_back({now_monotonic(), pid, reading.interpreter, std::move(reading.gc)});
     }
   }
   return changes;

@@ -30,10 +30,11 @@ class FollowedProcesses {
 
   /// `followed` is called for each process whose probes are in, with the settings of the main
   /// interpreter's collector where they can be read.
-  FollowedProcesses(Loader& loader, const Procfs& procfs, SeccompEnds ends, bool with_children,
-                    Followed followed)
+  FollowedProcesses(Loader& loader, const Procfs& procfs, CollectorCache& collectors,
+                    SeccompEnds ends, bool with_children, Followed followed)
       : loader_(loader),
         procfs_(procfs),
+        collectors_(collectors),
         ends_(std::move(ends)),
         with_children_(with_children),
         followed_(std::move(followed)) {}
@@ -81,10 +82,10 @@ class FollowedProcesses {
 
   Loader& loader_;
   const Procfs& procfs_;
+  CollectorCache& collectors_;
   SeccompEnds ends_;
   bool with_children_;
   Followed followed_;
-  CollectorCache collectors_;
   std::map<std::uint32_t, Process> processes_;
   std::map<std::uint32_t, Ns> candidates_;
   std::size_t ignored_children_ = 0;

@@ -20,8 +20,10 @@
 #include "session/outputs.h"
 #include "session/pipeline.h"
 #include "sink/progress.h"
+#include "target/collector_cache.h"
 #include "target/procfs.h"
 #include "target/target.h"
+#include "util/clock.h"
 #include "version.h"
 
 namespace gcause {
@@ -29,14 +31,6 @@ namespace {
 
 constexpr int kTickMilliseconds = 50;
 constexpr Ns kWindow = 100 * kMillisecond;  ///< in which records may be out of order
-
-Ns read_clock(clockid_t clock) {
-  timespec now = {};
-  ::clock_gettime(clock, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
-
-Ns now_monotonic() { return read_clock(CLOCK_MONOTONIC); }
 
 /// SIGINT and SIGTERM as a descriptor; SIGPIPE becomes an error of the write.
 Fd take_signals() {
@@ -92,6 +86,7 @@ class Recorder {
 
   const RecordOptions& options_;
   Procfs procfs_;
+  CollectorCache collectors_;
   Fd signals_;
   Fd epoll_;
   std::unique_ptr<Outputs> outputs_;
@@ -143,7 +138,7 @@ Result<> Recorder::begin() {
   features_ = detect_features(options_.without);
   if (auto fulfilled = check_requirements(features_); !fulfilled) return fulfilled;
   if (options_.pid) {
-    auto target = describe_target(procfs_, pid_);
+    auto target = describe_target(procfs_, pid_, {.cache = &collectors_});
     if (!target) return target.error();
   }
   if (auto opened = open_outputs(); !opened) return opened;
@@ -156,7 +151,7 @@ Result<> Recorder::begin() {
   if (!loader) return loader.error();
   loader_ = *std::move(loader);
   followed_ = std::make_unique<FollowedProcesses>(
-      *loader_, procfs_, SeccompEnds(features_), options_.subprocesses,
+      *loader_, procfs_, collectors_, SeccompEnds(features_), options_.subprocesses,
       [this](const Target& target, const std::optional<CollectorSettings>& gc) {
         const auto followed = describe(target, gc, now_monotonic());
         tee_.consume(followed);
@@ -185,10 +180,10 @@ Result<> Recorder::attach_first() {
       interrupted_ = ::poll(&poll, 1, 2) > 0;
     }
     if (followed_->has_processes() || interrupted_) return Ok{};
-    auto why = describe_target(procfs_, pid_);
+    auto why = describe_target(procfs_, pid_, {.cache = &collectors_});
     return why ? Error{"cannot follow " + options_.command[0], "see gcause doctor"} : why.error();
   }
-  auto target = describe_target(procfs_, pid_);
+  auto target = describe_target(procfs_, pid_, {.cache = &collectors_});
   if (!target) return target.error();
   if (auto added = followed_->add(*std::move(target)); !added) return added;
   const auto children = procfs_.children(pid_);

@@ -29,6 +29,14 @@ requires(std::integral<T> && !std::same_as<T, bool>) void put(std::string& out, 
   out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
+/// A share, with six digits behind the point.
+void put(std::string& out, double value) {
+  char digits[32];
+  const auto end =
+      std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed, 6).ptr;
+  out.append(digits, end);
+}
+
 bool is_plain(std::string_view text) {
   return std::ranges::all_of(text,
                              [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
@@ -337,6 +345,38 @@ void put_verdicts(std::string& out, const SummaryFinding& summary) {
   }
 }
 
+void put_line(std::string& out, const WindowFinding& window) {
+  Object(out, "window")
+      .field("pid", window.pid)
+      .field("window_ns", window.length())
+      .field("from_ns", window.from)
+      .field("to_ns", window.to)
+      .field("gaps", window.gaps)
+      .field("p99_ns", unless_empty(window.gaps, window.p99))
+      .field("but_for_p99_ns", unless_empty(window.gaps, window.but_for_p99))
+      .field("budget_kept", window.budget_kept)
+      .field("but_for_kept", window.but_for_kept);
+}
+
+void put_worst(std::string& out, const std::optional<WindowFinding>& worst) {
+  if (!worst) return put(out, nullptr);
+  Object(out)
+      .field("from_ns", worst->from)
+      .field("to_ns", worst->to)
+      .field("p99_ns", worst->p99)
+      .field("but_for_p99_ns", worst->but_for_p99);
+}
+
+void put_window_totals(std::string& out, const WindowTotals& windows) {
+  Object(out)
+      .field("window_ns", windows.length)
+      .field("count", windows.count)
+      .field("few_gaps", windows.few)
+      .field("broken", windows.broken)
+      .field("broken_by_collector", windows.broken_by_collector)
+      .nested("worst", [&](std::string& into) { put_worst(into, windows.worst); });
+}
+
 void put_line(std::string& out, const SummaryFinding& summary) {
   const auto distribution = [](const Distribution& values) {
     return [&values](std::string& into) { put_distribution(into, values); };
@@ -354,13 +394,17 @@ void put_line(std::string& out, const SummaryFinding& summary) {
       .field("budget_kept", summary.budget_kept)
       .field("but_for_kept", summary.but_for_kept)
       .field("unjudged", summary.unjudged)
-      .field("lost", summary.lost);
+      .field("unjudged_share", summary.unjudged_share())
+      .field("gaps_with_loss", summary.gaps_with_loss)
+      .field("lost", summary.lost)
+      .list("windows", summary.windows, put_window_totals);
 }
 
 bool is_wanted(const Finding& finding, const JsonlOptions& options) {
   if (std::holds_alternative<RecordingEnded>(finding)) return false;
   if (options.chunks) return true;
   if (std::holds_alternative<ChunkFinding>(finding)) return false;
+  if (const auto* window = std::get_if<WindowFinding>(&finding)) return window->changed;
   const auto* gap = std::get_if<GapFinding>(&finding);
   return gap == nullptr || gap->over_budget;
 }

@@ -74,6 +74,7 @@ void TextSink::add(const PauseFinding& finding) {
   ProcessReport& report = of(pause.pid);
   report.pauses.push_back(PauseRecord{pause.id, pause.end - pause.begin, pause.cpu,
                                       pause.generation, pause.kind, pause.reason});
+  report.triggers.add(pause);
   CollectorWork& work = report.work[pause.generation];
   ++work.pauses;
   if (pause.collected) {
@@ -119,6 +120,11 @@ void TextSink::add(const Lost& lost) {
   saw(lost.to);
   auto& counts = lost.pid ? of(*lost.pid).lost : report_.lost;
   counts[lost.where] += lost.count;
+}
+
+void TextSink::add(const WindowFinding& window) {
+  saw(window.to);
+  if (window.budget_kept == false) of(window.pid).broken[window.length()].push_back(window);
 }
 
 void TextSink::add(const SummaryFinding& summary) { of(summary.pid).summary = summary; }

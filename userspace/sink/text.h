@@ -38,6 +38,7 @@ class TextSink : public Sink {
   void add(const ChunkFinding& chunk);
   void add(const GapFinding& gap);
   void add(const Lost& lost);
+  void add(const WindowFinding& window);
   void add(const SummaryFinding& summary);
   void add(const RecordingEnded& ended) { saw(ended.at); }
 

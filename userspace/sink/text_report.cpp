@@ -9,6 +9,7 @@
 #include "sink/names.h"
 #include "sink/text_hint.h"
 #include "sink/text_layout.h"
+#include "sink/text_windows.h"
 
 namespace gcause {
 namespace {
@@ -110,10 +111,13 @@ std::string loss_lines(const Page& page, const std::map<std::string, std::uint64
 std::string caveats(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
   std::string out;
   if (summary.unjudged > 0) {
-    const bool one = summary.unjudged == 1;
-    out += wrap(counted(summary.unjudged, "gap", "gaps") + " above the budget " +
-                    (one ? "has" : "have") + " no verdict: records were lost inside " +
-                    (one ? "it" : "them"),
+    const auto all = summary.over_budget + summary.unjudged;
+    out += wrap(format_count(summary.unjudged) + " of " + counted(all, "gap", "gaps") +
+                    " above the budget " + (summary.unjudged == 1 ? "spans" : "span") +
+                    " lost records: no verdict (" +
+                    format_percent(static_cast<std::int64_t>(summary.unjudged),
+                                   static_cast<std::int64_t>(all)) +
+                    ")",
                 page.width, "unjudged: ");
   }
   out += loss_lines(page, process.lost, "");
@@ -342,7 +346,7 @@ std::string pauses(const Page& page, const ProcessReport& process, const Summary
     out += "  " + format_percent(summary.pauses.total, *page.report.duration) +
            " of the recorded time\n";
   }
-  return out + settings_line(page, process);
+  return out + process.triggers.render(page.width, page.color) + settings_line(page, process);
 }
 
 // --- streams
@@ -445,6 +449,7 @@ std::string section(const Page& page, const ProcessReport& process) {
   out += headline(page, summary);
   if (summary.gap.count > 0) out += verdict_line(page, summary);
   out += caveats(page, process, summary);
+  out += budget_over_time(page.report, process, page.width, page.color);
   out += worst_gaps(page, process);
   if (verdict_count(summary, Verdict::gc) > 0) {
     const std::string hint = reading_hint(process);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attribution/finding.h"
+#include "sink/text_triggers.h"
 
 namespace gcause {
 
@@ -54,11 +55,13 @@ struct ProcessReport {
   std::optional<SummaryFinding> summary;
   std::vector<PauseRecord> pauses;
   std::map<std::optional<std::int32_t>, CollectorWork> work;  ///< by generation
-  std::unordered_map<std::uint64_t, StreamRecord> streams;    ///< by id
+  TriggerTable triggers;
+  std::unordered_map<std::uint64_t, StreamRecord> streams;  ///< by id
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
-  std::map<std::string, std::uint64_t> lost;  ///< records by where they were lost
+  std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
+  std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };
 
 struct TextReport {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <memory>
 
+#include "util/clock.h"
+
 namespace gcause {
 namespace {
 
@@ -15,14 +17,11 @@ constexpr std::size_t kGenerationBytes = 24;  // struct gc_generation: head 16, 
 constexpr std::size_t kMostStateBytes = 256;  ///< of _gc_runtime_state up to the permanent head
 constexpr std::uint64_t kLinkFlags = 3;       // _gc_prev and _gc_next keep flags in these bits
 constexpr int kWalks = 3;
-constexpr Ns kReadingShare = 20;  ///< one part of this many goes into readings
+constexpr Ns kReadingShare = 20;         ///< one part of this many goes into readings
+constexpr Ns kSavedTime = 10 * kSecond;  ///< whose share may be spent at once
 
 /// What this thread has spent: a busy machine does not make a reading dearer.
-Ns cpu_time() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
-}
+Ns cpu_time() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 /// Words of the target's memory, read by pages. Objects of one list lie near each other in the
 /// order of the list, so few pages are enough.
@@ -173,7 +172,8 @@ std::vector<SettingsReading> SettingsWatch::look(Ns now) {
     if (!may_read || (!changed && known->second.settled)) continue;
     const Ns begin = cpu_time();
     const auto gc = full(glance);
-    next_reading_ = std::max(next_reading_, now) + (cpu_time() - begin) * kReadingShare;
+    next_reading_ =
+        std::max(next_reading_, now - kSavedTime) + (cpu_time() - begin) * kReadingShare;
     const bool differs = is_new || known->second.gc.enabled != gc.enabled ||
                          known->second.gc.thresholds != gc.thresholds ||
                          known->second.gc.frozen != gc.frozen;

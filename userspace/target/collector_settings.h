@@ -18,7 +18,7 @@ namespace gcause {
 /// How far the walk along the list of frozen objects goes before it gives up.
 struct WalkLimits {
   std::uint64_t objects = 20'000'000;
-  Ns time = 200 * kMillisecond;  ///< on the CPU
+  Ns time = 500 * kMillisecond;  ///< on the CPU
 };
 
 /// The number of objects in a list of the collector whose head is at this address; 0 if it is
@@ -45,8 +45,9 @@ class SettingsWatch {
   /// A look at each interpreter, some microseconds long. Returns a full reading of those that are
   /// new or were set anew since the last look; each change is read once more by the next look, so
   /// that what was still under way is told, too. `frozen` is counted anew in a reading, which takes
-  /// some ten milliseconds for a million objects; at most a twentieth of a CPU goes into it, so
-  /// that a change may be told a few looks late. `now` is on CLOCK_MONOTONIC.
+  /// a hundred milliseconds for a million objects; over 10 seconds at most a twentieth of a CPU
+  /// goes into it, so a program that changes such a collector all the time is told late. `now` is
+  /// on CLOCK_MONOTONIC.
   std::vector<SettingsReading> look(Ns now);
 
  private:
