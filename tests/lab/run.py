@@ -119,6 +119,10 @@ class LabRun:
         """{true class, or first-chunk for times to first chunk that a collection made longer: gaps at least}"""
         return self.scenario["clients"][self.client].get("expect", self.scenario.get("expect", {}))
 
+    def launch(self, folder):
+        """How the client is started, whose files are in the folder."""
+        return forms.Launch(self.interpreter, "as-is", folder, folder)
+
     def client_arguments(self, launch, port):
         kind = self.scenario["clients"][self.client]
         url = "%s://127.0.0.1:%d/stream?%s" % ("https" if self.tls else "http", port,
@@ -155,7 +159,7 @@ class LabRun:
             shutil.copy(os.path.join(HERE, program), folder)
         if self.tls:
             subprocess.run([os.path.join(HERE, "certs.sh"), folder], check=True, stdout=subprocess.DEVNULL)
-        launch = forms.Launch(self.interpreter, "as-is", folder, folder)
+        launch = self.launch(folder)
         before = priority(args)
         if "competitors" in self.scenario:
             before = before + ["taskset", "--cpu-list", "0"]
