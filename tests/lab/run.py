@@ -13,12 +13,14 @@ within 0.5 ms or 2 %, every pause and chunk seen, what a scenario is made for ha
 everything, 200 gaps of each class and client.
 
 A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is [chunks,
-ms]), the client's options, how many connections each client has, and how many gaps of which true class it has to
-bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its clock is the truth; target
-and gcause at a high one, so that other work on the machine disturbs less, but with --busy at the usual one.
+ms, ...], the silences taken in turn), the client's options, how many connections each client has, and how many gaps
+of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its
+clock is the truth; target and gcause at a high one, so that other work on the machine disturbs less, but with
+--busy at the usual one.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -60,9 +62,10 @@ def scenarios():
 def query(origin):
     """The query of the URL for a scenario's ``origin``."""
     fields = dict(origin)
-    every, silence = fields.pop("silence_every", (0, 0))
+    every, *silences = fields.pop("silence_every", [0])
     if every:
-        fields["silence"] = ",".join("%d:%g" % (at, silence) for at in range(every, fields["chunks"], every))
+        fields["silence"] = ",".join("%d:%g" % pair for pair in zip(range(every, fields["chunks"], every),
+                                                                    itertools.cycle(silences)))
     return "&".join("%s=%s" % pair for pair in sorted(fields.items()))
 
 
