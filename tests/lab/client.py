@@ -24,9 +24,10 @@ input or for --go-file; connections are made after that.
 
 --log FILE ("-" is standard output) gets JSON lines at the end, times from time.monotonic_ns():
 
-pause   begin_ns, end_ns, generation, collected, tid
+pause   begin_ns, end_ns, cpu_ns, generation, collected, tid
 chunk   stream, index, ns: the first Python line after the read that completed the event returned
-stream  stream, request_ns, end_ns, chunks, comments, bytes, tid, local and peer address
+stream  stream, request_from_ns and request_ns (before and after it was written), end_ns, chunks, comments,
+        bytes, tid, local and peer address
 mark    what, ns: ``go`` and ``done`` enclose all streams; ``busy`` and the scenario's own collections.
         Collections that the interpreter makes while it exits come after ``done`` and are not listed.
 
@@ -60,6 +61,7 @@ def parse_options():
     parser.add_argument("--mode", choices=("sync", "asyncio", "threads"), default="sync")
     parser.add_argument("--streams", type=int, default=1, help="connections")
     parser.add_argument("--keep-alive", type=int, default=1, metavar="R", help="streams a connection")
+    parser.add_argument("--stagger-ms", type=float, default=0.0, help="between connections (not with sync)")
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--cafile")
     parser.add_argument("--timeout", type=float, help="socket timeout in seconds (blocking modes)")
@@ -105,11 +107,11 @@ def main():
     print(json.dumps(ready), flush=True)
     wait_for_go(options)
     truth.mark("go", heap=len(heap), collect_ms=round(took, 1), python=sys.version.split()[0])
-    gc.callbacks.append(truth.on_gc)
+    gc.callbacks.extend(truth.callbacks())
     try:
         scenario.run(reader)
     finally:
-        gc.callbacks.remove(truth.on_gc)
+        gc.callbacks.clear()
         truth.mark("done")
         if options.log:
             truth.write(options.log)

@@ -106,12 +106,34 @@ def shorter(scenario):
     return scenario
 
 
+def recorded_run(name, scenario, client, tls):
+    """A run whose target sees its files in /mnt, so that no folder of this machine gets into the recording."""
+    import run
+
+    class Mounted(run.forms.Launch):
+        """A launch with the folder mounted at /mnt, in a mount namespace of its own."""
+
+        def path(self, program):
+            return os.path.join("/mnt", program)
+
+        def command(self, program, *arguments):
+            mount = 'mount --bind "$1" /mnt && shift && exec "$@"'
+            return ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh", self.programs,
+                    *super().command(program, *arguments)]
+
+    class MountedRun(run.LabRun):
+        """A run that is launched so."""
+
+        def launch(self, folder):
+            return Mounted(self.interpreter, "as-is", folder, folder)
+
+    return MountedRun(name, scenario, client, run.forms.chosen(["system"])[0], tls)
+
+
 def record_one(args, name, scenario, client, tls):
     """Records until a run has no verdict on the border and none that is wrong; the true verdicts."""
     import judge
-    import run
-    kind = run.forms.chosen(["system"])[0]
-    wanted = run.LabRun(name, shorter(scenario), client, kind, tls)
+    wanted = recorded_run(name, shorter(scenario), client, tls)
     target = path("%s_%s_%s" % (name, client, "tls" if tls else "plain"), ".gcause")
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory() as folder:

@@ -6,9 +6,15 @@ target's of its chunks (the first line of Python after the read), and the origin
 same noise of the machine that gcause measures, so a late chunk is late for both. The arithmetic is written here a
 second time, in plain Python, on purpose.
 
+Two things a target and an origin cannot see from inside, and both are intervals here and counted: a send that
+was held up (the data arrived somewhere between its two ends), and a pause at whose edge the thread lost its CPU,
+between its own clock and the collector. The target's CPU clock is the witness for the second: it has to agree with
+gcause that only time without a CPU is in doubt.
+
 A gap is *on the border* where a figure of the truth that is off by 2 ms (the gap, its upstream or its charged
-part), or a send that took longer, would give another verdict. It counts as right with any of the verdicts that are
-possible so, is listed apart, and is not part of the 99 %. Any other verdict on it is wrong as everywhere else.
+part), or the other end of such an interval, would give another verdict. It counts as right with any of the
+verdicts that are possible so, is listed apart, and is not part of the 99 %. Any other verdict on it is wrong as
+everywhere else.
 
     python3 tests/lab/judge.py FOLDER...      judges runs that tests/lab/run.py --keep left
 """
@@ -25,6 +31,7 @@ SHARE = 0.99  # of the verdicts on each class and client that have to be right
 ENOUGH = 200  # gaps of a class and client from which on the share is asked of them alone
 ARRIVAL = 200_000  # ns at p99
 CHARGE = (500_000, 0.02)  # ns, or this share of the truth
+EDGES = 0.10  # of the pauses at most may have lost their CPU at an edge, or there is too much doubt
 CLASSES = ("gc", "gc-partial", "upstream", "process")
 INNOCENT = ("upstream", "process", "within")
 COLUMNS = CLASSES + ("within", "unjudged", "missing")
@@ -101,18 +108,28 @@ def possible_verdicts(gap, upstream, charged, budget, most):
     return found
 
 
-def true_gap(pauses, send, before, delivery, budget):
-    """(gap, upstream, charged, possible verdicts) of one gap."""
-    possible, gap = set(), delivery - before
-    most = pauses.covered(before - BORDER, delivery + BORDER)
-    for instant in (send["from_ns"], send["ns"]):
-        arrival = min(max(instant, before), delivery)
-        upstream, charged = arrival - before, pauses.covered(arrival, delivery)
-        possible |= possible_verdicts(gap, upstream, charged, budget, most)
-        if send["ns"] - send["from_ns"] <= ARRIVAL:
-            break  # The send was quick; where it was held up, the truth lies somewhere between its two ends.
-    arrival = min(max(send["ns"], before), delivery)
-    return gap, arrival - before, pauses.covered(arrival, delivery), possible
+class TrueGap:
+    """One gap by the clocks of the target and the origin, with everything that those leave open."""
+
+    def __init__(self, unions, send, before, delivery, budget):
+        """``unions``: the pauses by the target's clock, and where some edges were held up also without those."""
+        self.gap = delivery - before
+        self.possible, charges = set(), []
+        quick = send["ns"] - send["from_ns"] <= ARRIVAL
+        for instant in (send["ns"],) if quick else (send["ns"], send["from_ns"]):
+            arrival = min(max(instant, before), delivery)
+            for union in unions:
+                charged = union.covered(arrival, delivery)
+                charges.append(charged)
+                self.possible |= possible_verdicts(self.gap, arrival - before, charged, budget,
+                                                   union.covered(before - BORDER, delivery + BORDER))
+        self.upstream = min(max(send["ns"], before), delivery) - before
+        self.charged, self.charges = charges[0], (min(charges), max(charges))
+        self.verdict = verdict(self.gap, self.upstream, self.charged, budget)
+
+    def charge_error(self, seen):
+        """How far a charge is from what is possible, ns."""
+        return max(0, self.charges[0] - seen, seen - self.charges[1])
 
 
 def pair_streams(truth, seen):
@@ -149,6 +166,7 @@ class Tally:
         self.held_sends = self.unknown_arrivals = self.queued = 0
         self.charges = []  # (ns off, true ns)
         self.first_chunks = []  # (ns off, true ns)
+        self.pauses = self.held_edges = 0
         self.held_first_chunks = 0  # those that a collection held back
         self.bases = collections.Counter()
         self.faults = []
@@ -192,9 +210,7 @@ def judge_run(logs):
     """The tally of one run."""
     tally = Tally()
     tally.runs = 1
-    start, end = (next(r["ns"] for r in logs.client if r.get("what") == what) for what in ("go", "done"))
-    pauses = [r for r in logs.client if r["type"] == "pause"]
-    judge_pauses(logs, tally, pauses, start, end)
+    unions = judge_pauses(logs, tally)
     truth = by_stream((r for r in logs.client if r["type"] == "chunk"), "ns")
     seen = by_stream(logs.of("chunk"), "delivery_ns")
     pairs = pair_streams(truth, seen)
@@ -203,39 +219,54 @@ def judge_run(logs):
     if len(seen) > len(pairs):
         tally.faults.append("gcause saw %d streams, the target read %d" % (len(seen), len(truth)))
     sends = {(r["stream"], r["index"]): r for r in logs.origin if r["type"] == "send"}
-    union = Pauses(pauses)
-    judge_gaps(logs, tally, union, truth, pairs, sends)
+    judge_gaps(logs, tally, unions, truth, pairs, sends)
     judge_arrivals(logs, tally, pairs, sends)
-    judge_first_chunks(logs, tally, union, truth, pairs, sends)
+    judge_first_chunks(logs, tally, unions, truth, pairs, sends)
     lost = sum(r["count"] for r in logs.of("lost"))
     if lost:
         tally.faults.append("%d records lost" % lost)
     return tally
 
 
-def judge_pauses(logs, tally, pauses, start, end):
-    """Each collection of the target's is one pause of gcause's."""
-    mine = sum(1 for r in pauses if r["begin_ns"] >= start and r["end_ns"] <= end)
-    seen = sum(1 for r in logs.of("pause") if r["begin_ns"] >= start and r["end_ns"] <= end)
-    if mine != seen:
-        tally.faults.append("%d pauses in the target, %d seen" % (mine, seen))
+def judge_pauses(logs, tally):
+    """Each collection of the target's is one pause of gcause's. Returns the unions for TrueGap."""
+    start, end = (next(r["ns"] for r in logs.client if r.get("what") == what) for what in ("go", "done"))
+    mine = sorted((r for r in logs.client if r["type"] == "pause"), key=lambda r: r["begin_ns"])
+    seen = sorted((r for r in logs.of("pause") if r["begin_ns"] >= start and r["end_ns"] <= end),
+                  key=lambda r: r["begin_ns"])
+    tally.pauses += len(mine)
+    if len(mine) != len(seen):
+        tally.faults.append("%d pauses in the target, %d seen" % (len(mine), len(seen)))
+        return [Pauses(mine)]
+    held = [held_at_edge(*pair) for pair in zip(mine, seen)]
+    tally.held_edges += sum(held)
+    if not any(held):
+        return [Pauses(mine)]
+    return [Pauses(mine), Pauses([b if doubt else a for a, b, doubt in zip(mine, seen, held)])]
 
 
-def judge_gaps(logs, tally, pauses, truth, pairs, sends):
+def held_at_edge(mine, seen):
+    """Whether the target's clock makes a pause longer only by time in which its thread had no CPU."""
+    longer = mine["end_ns"] - mine["begin_ns"] - (seen["end_ns"] - seen["begin_ns"])
+    inside = mine["begin_ns"] <= seen["begin_ns"] and seen["end_ns"] <= mine["end_ns"]
+    if not inside or longer <= ARRIVAL or seen["cpu_ns"] is None:
+        return False
+    return abs(mine["cpu_ns"] - seen["cpu_ns"]) <= max(CHARGE[0], CHARGE[1] * mine["cpu_ns"])
+
+
+def judge_gaps(logs, tally, unions, truth, pairs, sends):
     """Every gap of the truth against gcause's line on it."""
     lines = {(r["stream"], r["index"]): r for r in logs.of("gap")}
     for tag, stream in pairs.items():
         chunks = truth[tag]
         for index in range(1, len(chunks)):
-            figures = true_gap(pauses, sends[tag, index], chunks[index - 1], chunks[index], logs.budget)
-            gap, upstream, charged, possible = figures
+            true = TrueGap(unions, sends[tag, index], chunks[index - 1], chunks[index], logs.budget)
             line = lines.pop((stream, index), None)
-            entry = Gap(tag, index, verdict(gap, upstream, charged, logs.budget), possible, gap, upstream, charged,
-                        seen_verdict(line), line)
-            tally.count(entry)
-            if line and (entry.true != "within" or line["over_budget"]):
+            tally.count(Gap(tag, index, true.verdict, true.possible, true.gap, true.upstream, true.charged,
+                            seen_verdict(line), line))
+            if line and (true.verdict != "within" or line["over_budget"]):
                 tally.bases[line["basis"]] += 1
-                tally.charges.append((abs(line["charged_ns"] - charged), charged))
+                tally.charges.append((true.charge_error(line["charged_ns"]), true.charged))
     if lines:
         tally.faults.append("%d gaps that are none, as across two responses: %s"
                             % (len(lines), json.dumps(next(iter(lines.values())))))
@@ -267,21 +298,22 @@ def judge_arrivals(logs, tally, pairs, sends):
             tally.arrivals.append(abs(chunk["arrival_ns"] - send["ns"]))
 
 
-def judge_first_chunks(logs, tally, pauses, truth, pairs, sends):
+def judge_first_chunks(logs, tally, unions, truth, pairs, sends):
     """The times to first chunk, and what of them was charged."""
-    requests = {r["stream"]: r["request_ns"] for r in logs.client if r["type"] == "stream"}
+    requests = {r["stream"]: r for r in logs.client if r["type"] == "stream"}
     seen = {r["id"]: r for r in logs.of("stream")}
     for tag, stream in pairs.items():
-        delivery, line = truth[tag][0], seen.get(stream, {})
-        time = delivery - requests[tag]
-        charged = pauses.covered(min(max(sends[tag, 0]["ns"], requests[tag]), delivery), delivery)
+        delivery, line, request = truth[tag][0], seen.get(stream, {}), requests[tag]
+        # The write woke the origin, which is sooner back than the target is at its clock.
+        least, most = delivery - request["request_ns"], delivery - request["request_from_ns"]
+        true = TrueGap(unions, sends[tag, 0], request["request_from_ns"], delivery, logs.budget)
         if line.get("first_chunk_ns") is None:
             tally.faults.append("no time to first chunk for %s" % tag)
             continue
-        tally.first_chunks.append((abs(line["first_chunk_ns"] - time), time))
-        if charged > CHARGE[0]:
+        tally.first_chunks.append((max(0, least - line["first_chunk_ns"], line["first_chunk_ns"] - most), least))
+        if true.charged > CHARGE[0]:
             tally.held_first_chunks += 1
-            tally.charges.append((abs(line.get("first_chunk_charged_ns", 0) - charged), charged))
+            tally.charges.append((true.charge_error(line.get("first_chunk_charged_ns", 0)), true.charged))
 
 
 def quantile(values, share):
@@ -312,9 +344,13 @@ def broken_rules(tallies, minimum=0):
                 broken.append("%s: only %d gaps of class %s, off the border" % (client, count, name))
         if quantile(tally.arrivals, 0.99) > ARRIVAL:
             broken.append("%s: arrivals are off by %.3f ms at p99" % (client, quantile(tally.arrivals, 0.99) / MS))
+        if tally.held_edges > EDGES * tally.pauses:
+            broken.append("%s: %d of %d pauses lost their CPU at an edge: no truth" % (
+                client, tally.held_edges, tally.pauses))
         for what, pairs in (("charges", tally.charges), ("times to first chunk", tally.first_chunks)):
             if within(pairs) < SHARE * len(pairs):
-                broken.append("%s: %d of %d %s are within 0.5 ms or 2 %%" % (client, within(pairs), len(pairs), what))
+                broken.append("%s: %d of %d %s are within 0.5 ms or 2 %%" % (
+                    client, within(pairs), len(pairs), what))
         if tally.faults:
             broken.append("%s: %d faults, the first: %s" % (client, len(tally.faults), tally.faults[0]))
     return broken
@@ -337,14 +373,15 @@ def show_matrix(title, tally, out=sys.stdout):
 def show_errors(title, tally, out=sys.stdout):
     """One line on arrivals, charges and times to first chunk."""
     charges, firsts = tally.charges, tally.first_chunks
+    errors = [error for error, _ in charges]
     print("    %s: arrival p50 %.3f p99 %.3f max %.3f ms of %d (%d sends held up, %d unknown, %d queued); "
           "charge p50 %.3f p99 %.3f ms, %d of %d in the limit; first chunk p99 %.3f ms, %d of %d, "
-          "%d charged; basis %s"
+          "%d charged; %d of %d pauses held at an edge; basis %s"
           % (title, quantile(tally.arrivals, 0.5) / MS, quantile(tally.arrivals, 0.99) / MS,
              max(tally.arrivals, default=0) / MS, len(tally.arrivals), tally.held_sends, tally.unknown_arrivals,
-             tally.queued, quantile([e for e, _ in charges], 0.5) / MS, quantile([e for e, _ in charges], 0.99) / MS,
-             within(charges), len(charges), quantile([e for e, _ in firsts], 0.99) / MS, within(firsts), len(firsts),
-             tally.held_first_chunks,
+             tally.queued, quantile(errors, 0.5) / MS, quantile(errors, 0.99) / MS, within(charges), len(charges),
+             quantile([error for error, _ in firsts], 0.99) / MS, within(firsts), len(firsts),
+             tally.held_first_chunks, tally.held_edges, tally.pauses,
              ", ".join("%s %d" % pair for pair in sorted(tally.bases.items())) or "none"), file=out)
 
 
@@ -353,8 +390,8 @@ def describe(gap):
     line = gap.line or {}
     return ("gap %d of %s: true %s (gap %.2f, upstream %.2f, charged %.2f ms), seen %s (gap %.2f, upstream %.2f, "
             "charged %.2f ms, basis %s)" % (
-                gap.index, gap.stream, gap.true, gap.gap_ns / MS, gap.upstream_ns / MS, gap.charged_ns / MS, gap.seen,
-                line.get("gap_ns", 0) / MS, line.get("upstream_ns", 0) / MS, line.get("charged_ns", 0) / MS,
+                gap.index, gap.stream, gap.true, gap.gap_ns / MS, gap.upstream_ns / MS, gap.charged_ns / MS,
+                gap.seen, *(line.get(part, 0) / MS for part in ("gap_ns", "upstream_ns", "charged_ns")),
                 line.get("basis")))
 
 

@@ -11,15 +11,17 @@ BUDGET = 40 * MS
 
 
 def send(stream, index, at, took=0.02):
-    return {"type": "send", "stream": stream, "index": index, "from_ns": round((at - took) * MS), "ns": round(at * MS)}
+    return {"type": "send", "stream": stream, "index": index, "from_ns": round((at - took) * MS),
+            "ns": round(at * MS)}
 
 
 def chunk(stream, index, at):
     return {"type": "chunk", "stream": stream, "index": index, "ns": round(at * MS)}
 
 
-def pause(begin, end):
-    return {"type": "pause", "begin_ns": begin * MS, "end_ns": end * MS, "generation": 2, "collected": 0, "tid": 1}
+def pause(begin, end, cpu=None):
+    return {"type": "pause", "begin_ns": begin * MS, "end_ns": end * MS,
+            "cpu_ns": (end - begin if cpu is None else cpu) * MS, "generation": 2, "collected": 0, "tid": 1}
 
 
 def truth():
@@ -30,7 +32,8 @@ def truth():
               pause(1121, 1221),  # in the silence in front of chunk 3
               pause(1330, 1439)]  # chunk 4 is late by more than the budget anyway
     client = [{"type": "mark", "what": "go", "ns": 0}, {"type": "mark", "what": "done", "ns": 2000 * MS}, *pauses,
-              {"type": "stream", "stream": "s", "request_ns": 980 * MS}]
+              {"type": "stream", "stream": "s", "request_from_ns": 979 * MS,
+               "request_ns": 980 * MS}]
     client += [chunk("s", index, at) for index, at in enumerate(deliveries)]
     return client, [send("s", index, at) for index, at in enumerate(arrivals)]
 
@@ -71,8 +74,7 @@ def gap_of(seen, index):
 class TheTruth(unittest.TestCase):
     def test_verdicts(self):
         tally = judged(said())
-        self.assertEqual({cell: 1 for cell in (("gc", "gc"), ("gc-partial", "gc-partial"), ("upstream", "upstream"),
-                                               ("process", "process"), ("within", "within"))}, dict(tally.matrix))
+        self.assertEqual({(name, name): 1 for name in judge.CLASSES + ("within",)}, dict(tally.matrix))
         self.assertEqual(tally.right(), (4, 4))
         self.assertEqual([], judge.broken_rules({"sync": tally}, 1))
 
@@ -161,7 +163,7 @@ class WrongAnswers(unittest.TestCase):
 
     def test_first_chunk(self):
         seen = said()
-        seen[-1]["first_chunk_ns"] += MS
+        seen[-1]["first_chunk_ns"] += 2 * MS
         self.broken(seen, "0 of 1 times to first chunk")
 
     def test_first_chunk_charge(self):
@@ -189,6 +191,37 @@ class WrongAnswers(unittest.TestCase):
         tally.matrix.update({("gc", "gc"): 5000, ("process", "process"): 197, ("process", "upstream"): 3})
         self.assertEqual(["sync: 197 of 200 gaps of class process were seen so"],
                          judge.broken_rules({"sync": tally}))
+
+
+class HeldEdges(unittest.TestCase):
+    """A target that loses its CPU between the collector and its own clock."""
+
+    def short(self, cpu):
+        """What is said where the first pause ends 8 ms before the target's clock says so."""
+        seen = said()
+        next(r for r in seen if r["type"] == "pause").update(end_ns=1110 * MS, cpu_ns=cpu * MS)
+        gap_of(seen, 2)["charged_ns"] -= 8 * MS
+        return seen
+
+    def client(self, cpu):
+        client = truth()[0]
+        next(r for r in client if r["type"] == "pause")["cpu_ns"] = cpu * MS
+        return client
+
+    def test_witness(self):
+        tally = judged(self.short(60), client=self.client(60))
+        self.assertEqual(1, tally.held_edges)
+        self.assertEqual(4, judge.within(tally.charges))
+
+    def test_no_witness(self):
+        for cpu in (50, 68):
+            tally = judged(self.short(cpu), client=self.client(60))
+            self.assertEqual(0, tally.held_edges)
+            self.assertEqual(3, judge.within(tally.charges))
+
+    def test_too_much_doubt(self):
+        rules = judge.broken_rules({"sync": judged(self.short(60), client=self.client(60))})
+        self.assertEqual(["sync: 1 of 3 pauses lost their CPU at an edge: no truth"], rules)
 
 
 class TheBorder(unittest.TestCase):

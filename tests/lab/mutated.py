@@ -13,7 +13,7 @@ import run
 
 SCENARIOS = ("innocent", "partial", "busy", "guilty")
 # What tells arrivals, in the order in which gcause tries it.
-ARRIVALS = ("sk_data_ready",)
+ARRIVALS = ("sk_data_ready", "tcp_probe")
 
 
 def figures(args, without):

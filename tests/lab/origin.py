@@ -32,9 +32,9 @@ tag=NAME            name of the stream in the log
 ==================  ==========================================================================
 
 With ``--log FILE`` every event leaves one line ``{"type":"send","stream":TAG,"index":K,"from_ns":S,"ns":T}``;
-S and T are ``time.monotonic_ns()`` before the send and when it returned. ``"queued":BYTES`` is added where the kernel did not take
-everything, so that T is not the time at which the bytes left. A line ``{"type":"request",...}`` with the
-time at which the request had been read precedes them.
+S and T are ``time.monotonic_ns()`` before the send and when it returned. ``"queued":BYTES`` is added where the
+kernel did not take everything, so that T is not the time at which the bytes left. A line
+``{"type":"request",...}`` with the time at which the request had been read precedes them.
 """
 
 import argparse

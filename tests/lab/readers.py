@@ -4,8 +4,10 @@
 import asyncio
 import collections
 import contextlib
+import functools
 import http.client
 import io
+import itertools
 import json
 import ssl
 import sys
@@ -22,21 +24,39 @@ class Truth:
     """What happened in this process, in arrays; written out once at the end."""
 
     def __init__(self):
-        self.pauses = array("q")  # begin, end, generation, collected, tid
+        self.pauses = array("q")  # begin, end, CPU time, generation, collected, tid
         self.chunks = array("q")  # number of the stream, index, ns
         self.streams = []
         self.marks = []
-        self.begin = 0
-        self.tid = 0
+        self.events = 0
+        self.cpu = 0
+        self.stamps = collections.defaultdict(now)
+        self.stamp = functools.partial(max, key=functools.partial(next, map(self.stamps.__getitem__,
+                                                                            itertools.count())))
+
+    def callbacks(self):
+        """What gc.callbacks has to hold, in this order.
+
+        The clock is read right before and right after a collection by functions written in C: a line of Python
+        may hand the interpreter lock to a thread that waits for it, and then the collection would seem to last
+        until the lock comes back. A stamp is called with two arguments, for each of which ``max`` asks for a key,
+        ``next`` for the next number, and the dictionary for the value that it misses: the time. So each start and
+        each stop leaves four times, the first two before on_gc and the others behind it.
+        """
+        return [self.stamp, self.on_gc, self.stamp]
 
     def on_gc(self, phase, info):
-        """A gc.callbacks entry. The clock is the last thing read before and the first after a collection."""
+        """Notes the rest, and at a stop the times of the collection's start and stop."""
+        cpu, at = time.thread_time_ns(), 4 * self.events
+        self.events += 1
         if phase == "start":
-            self.tid = threading.get_native_id()
-            self.begin = now()
+            self.cpu = cpu
             return
-        end = now()
-        self.pauses.extend((self.begin, end, info["generation"], info["collected"], self.tid))
+        begin, end = self.stamps[at - 1], self.stamps[at]
+        for number in range(max(0, at - 8), at):
+            self.stamps.pop(number, None)
+        self.pauses.extend((begin, end, cpu - self.cpu, info["generation"], info["collected"],
+                            threading.get_native_id()))
 
     def mark(self, what, **more):
         """Notes that something began now."""
@@ -47,9 +67,9 @@ class Truth:
         with open(path, "w", encoding="ascii") if path != "-" else contextlib.nullcontext(sys.stdout) as out:
             for mark in self.marks:
                 out.write(json.dumps(mark) + "\n")
-            for at in range(0, len(self.pauses), 5):
-                begin, end, generation, collected, tid = self.pauses[at : at + 5]
-                pause = {"type": "pause", "begin_ns": begin, "end_ns": end}
+            for at in range(0, len(self.pauses), 6):
+                begin, end, cpu, generation, collected, tid = self.pauses[at : at + 6]
+                pause = {"type": "pause", "begin_ns": begin, "end_ns": end, "cpu_ns": cpu}
                 pause.update(generation=generation, collected=collected, tid=tid)
                 out.write(json.dumps(pause) + "\n")
             for stream in self.streams:
@@ -73,13 +93,13 @@ class Stream:
         self.log = truth.chunks
         self.index = 0
         self.tail = b""
-        self.record = {"type": "stream", "stream": tag, "request_ns": None, "end_ns": None}
-        self.record.update(chunks=0, comments=0, bytes=0)
+        self.record = {"type": "stream", "stream": tag, "request_from_ns": now(), "request_ns": None}
+        self.record.update(end_ns=None, chunks=0, comments=0, bytes=0)
         truth.streams.append(self)
 
     def sent(self, sock):
         """Notes that the request has been written to ``sock``."""
-        self.record["request_ns"] = now()
+        self.record["request_ns"] = now()  # The constructor noted when the sending began.
         self.record["tid"] = threading.get_native_id()
         self.record["local"] = "%s:%d" % sock.getsockname()[:2]
         self.record["peer"] = "%s:%d" % sock.getpeername()[:2]
@@ -173,6 +193,7 @@ class Reader:
         else:
             link = http.client.HTTPConnection(host, port, timeout=wait)
         link.response_class = TimedResponse
+        link.connect()
         for turn in range(self.options.keep_alive):
             stream, path = self.stream(connection, turn)
             link.request("GET", path, headers={"Accept": "text/event-stream"})
@@ -199,6 +220,7 @@ class Reader:
         failures = []
 
         def work(connection):
+            time.sleep(connection * self.options.stagger_ms / 1e3)
             try:
                 self.read_blocking(connection)
             except (OSError, RuntimeError, http.client.HTTPException) as error:
@@ -214,6 +236,7 @@ class Reader:
 
     async def read_async(self, connection):
         """Reads --keep-alive streams one after another on one asyncio connection."""
+        await asyncio.sleep(connection * self.options.stagger_ms / 1e3)
         host, port = self.url.hostname, self.url.port or (443 if self.tls else 80)
         reader, writer = await asyncio.open_connection(host, port, ssl=self.tls)
         body = AsyncBody(reader)

@@ -13,11 +13,14 @@ within 0.5 ms or 2 %, every pause and chunk seen, what a scenario is made for ha
 everything, 200 gaps of each class and client.
 
 A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is [chunks,
-ms]), the client's options, how many connections each client has, and how many gaps of which true class it has to
-bring. Needs root and a kernel with BTF; the origin runs at real-time priority, as its clock is the truth.
+ms, ...], the silences taken in turn), the client's options, how many connections each client has, and how many gaps
+of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its
+clock is the truth; target and gcause at a high one, so that other work on the machine disturbs less, but with
+--busy at the usual one.
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -59,9 +62,10 @@ def scenarios():
 def query(origin):
     """The query of the URL for a scenario's ``origin``."""
     fields = dict(origin)
-    every, silence = fields.pop("silence_every", (0, 0))
+    every, *silences = fields.pop("silence_every", [0])
     if every:
-        fields["silence"] = ",".join("%d:%g" % (at, silence) for at in range(every, fields["chunks"], every))
+        fields["silence"] = ",".join("%d:%g" % pair for pair in zip(range(every, fields["chunks"], every),
+                                                                    itertools.cycle(silences)))
     return "&".join("%s=%s" % pair for pair in sorted(fields.items()))
 
 
@@ -97,9 +101,9 @@ class Processes:
         self.running.append(process)
         return process
 
-    def competitors(self, cpus):
+    def competitors(self, prefix, cpus):
         for cpu in cpus:
-            self.start(["taskset", "--cpu-list", str(cpu), sys.executable, "-I", "-S", "-c", SPIN])
+            self.start(prefix + ["taskset", "--cpu-list", str(cpu), sys.executable, "-I", "-S", "-c", SPIN])
 
 
 class LabRun:
@@ -118,9 +122,14 @@ class LabRun:
         """{true class, or first-chunk for times to first chunk that a collection made longer: gaps at least}"""
         return self.scenario["clients"][self.client].get("expect", self.scenario.get("expect", {}))
 
+    def launch(self, folder):
+        """How the client is started, whose files are in the folder."""
+        return forms.Launch(self.interpreter, "as-is", folder, folder)
+
     def client_arguments(self, launch, port):
         kind = self.scenario["clients"][self.client]
-        url = "%s://127.0.0.1:%d/stream?%s" % ("https" if self.tls else "http", port, query(self.scenario["origin"]))
+        url = "%s://127.0.0.1:%d/stream?%s" % ("https" if self.tls else "http", port,
+                                               query(self.scenario["origin"]))
         arguments = ["--url", url, "--mode", self.client, "--streams", str(kind["streams"]), "--keep-alive",
                      str(kind["keep_alive"]), "--log", launch.path("client.jsonl"), *self.scenario["client"],
                      *kind.get("options", ())]
@@ -141,7 +150,7 @@ class LabRun:
             command += ["-o", output]
         for feature in args.without:
             command += ["--without", feature]
-        gcause = processes.start(command, stderr=subprocess.PIPE)
+        gcause = processes.start(priority(args) + command, stderr=subprocess.PIPE)
         line = gcause.stderr.readline()
         if line != "gcause: recording pid %d\n" % pid:
             raise Broken("gcause: " + line + gcause.stderr.read())
@@ -153,17 +162,19 @@ class LabRun:
             shutil.copy(os.path.join(HERE, program), folder)
         if self.tls:
             subprocess.run([os.path.join(HERE, "certs.sh"), folder], check=True, stdout=subprocess.DEVNULL)
-        launch = forms.Launch(self.interpreter, "as-is", folder, folder)
-        pinned = ["taskset", "--cpu-list", "0"] if "competitors" in self.scenario else []
+        launch = self.launch(folder)
+        before = priority(args)
+        if "competitors" in self.scenario:
+            before = before + ["taskset", "--cpu-list", "0"]
         with Processes() as processes:
             origin, port = self.start_origin(processes, folder)
-            client = processes.start(pinned + launch.command("client.py", *self.client_arguments(launch, port)),
+            client = processes.start(before + launch.command("client.py", *self.client_arguments(launch, port)),
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=launch.environment)
             pid = json.loads(first_line(client, "the client"))["pid"]
             gcause = self.start_gcause(processes, args, pid, folder, *outputs)
-            processes.competitors([0] * self.scenario.get("competitors", 0))
+            processes.competitors(priority(args), [0] * self.scenario.get("competitors", 0))
             if args.busy:
-                processes.competitors(sorted(os.sched_getaffinity(0)))
+                processes.competitors([], sorted(os.sched_getaffinity(0)))
             client.stdin.write("go\n")
             client.stdin.flush()
             client.wait()
@@ -190,6 +201,11 @@ class LabRun:
             if count < (wanted // 2 if args.busy else wanted):
                 tally.faults.append("%s: only %d of class %s" % (self.title(), count, true))
         return tally
+
+
+def priority(args):
+    """In front of the commands of target and gcause."""
+    return [] if args.busy else ["nice", "-n", "-15"]
 
 
 def first_line(process, what):
@@ -238,10 +254,11 @@ def run_all(args, runs):
             tally.faults.append(str(broken))
         tallies.setdefault((run.name, run.client), judge.Tally()).add(tally)
         counted, right = tally.right()
+        classes = ((name, tally.of_class(name)[0]) for name in judge.CLASSES)
         print("%3d/%d %4.0f s  %s %4d of %4d right, %s%s" % (
             number, len(runs), time.monotonic() - begin, run.title(), right, counted,
-            ", ".join("%s %d" % (name, tally.of_class(name)[0]) for name in judge.CLASSES if tally.of_class(name)[0]),
-            "; FAULTS" if tally.faults else ""), flush=True)
+            ", ".join("%s %d" % pair for pair in classes if pair[1]), "; FAULTS" if tally.faults else ""),
+            flush=True)
         for fault in tally.faults[:3]:
             print("        " + fault, flush=True)
         for gap in tally.wrong[:3]:
