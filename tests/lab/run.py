@@ -13,10 +13,10 @@ within 0.5 ms or 2 %, every pause and chunk seen, what a scenario is made for ha
 everything, 200 gaps of each class and client.
 
 A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is
-[chunks, ms, ...], the silences taken in turn), the client's options, how many connections each client has, and how
-many gaps of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its
-clock is the truth; target and gcause at a high one, so that other work on the machine disturbs less, but with
---busy at the usual one.
+[chunks, ms, ...], the silences taken in turn), the client's options, how many connections each client has, and
+how many gaps of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time
+priority, as its clock is the truth; target and gcause at a high one, so that other work on the machine disturbs
+less, but with --busy at the usual one.
 """
 import argparse
 import contextlib
