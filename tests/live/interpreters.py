@@ -64,7 +64,7 @@ def one(gcause, interpreter, lock):
             port = json.loads(origin.stdout.readline())["port"]
             launch = forms.Launch(interpreter, "as-is", folder)
             with followed.Followed(launch, "interpreters_target.py", lock) as run:
-                run.record(gcause, os.path.join(folder, "gcause.jsonl"), "-b", "60ms", "--chunks")
+                run.record(gcause, os.path.join(folder, "gcause.jsonl"), "-b", "40ms", "--chunks")
                 run.tell("%d" % port)
                 run.expect("done")
                 run.end_recording()

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-LISTS = 1_200_000  # a collection of some 100 ms
+LISTS = 2_500_000  # a collection of some 100 ms
 EVERY = 0.35  # seconds
 COLLECTIONS = 8
 CHUNKS = 2000  # of the stream, which the target leaves when it has collected that often
