@@ -12,11 +12,11 @@ holds: 99 % of the verdicts right, no innocent gap blamed on the collector, arri
 within 0.5 ms or 2 %, every pause and chunk seen, what a scenario is made for has happened, and, in a run of
 everything, 200 gaps of each class and client.
 
-A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is [chunks,
-ms, ...], the silences taken in turn), the client's options, how many connections each client has, and how many gaps
-of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time priority, as its
-clock is the truth; target and gcause at a high one, so that other work on the machine disturbs less, but with
---busy at the usual one.
+A scenario is a file of tests/lab/scenarios: what the origin sends (the query of the URL; silence_every is
+[chunks, ms, ...], the silences taken in turn), the client's options, how many connections each client has, and
+how many gaps of which true class it has to bring. Needs root and a kernel with BTF. The origin runs at real-time
+priority, as its clock is the truth; target and gcause at a high one, so that other work on the machine disturbs
+less, but with --busy at the usual one.
 """
 import argparse
 import contextlib
@@ -70,9 +70,10 @@ def query(origin):
 
 
 class Processes:
-    """Everything that one run starts. Use it as a context: nothing outlives it."""
+    """Everything that one run starts. Use it as a context: nothing outlives it, also where SIGTERM ends this."""
 
     def __init__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         self.running = []
         self.hung = False
         self.watchdog = threading.Timer(LIMIT, self.give_up)
