@@ -45,10 +45,14 @@ static __always_inline u64 native_id(struct thread *thread)
  */
 u64 find_thread_state(struct target *target, u64 id);
 
+/* Whether what may be a PyThreadState belongs to an interpreter of the runtime (python.bpf.c). */
+int is_thread_state(struct target *target, u64 state);
+
 /*
- * Finds out the thread's PyThreadState and interpreter. `hint`, which may be anything, is taken if
- * it is the state of this very thread. Before 3.11 a state does not name its thread; but up to 3.11
- * one lock guards all interpreters, and the runtime names the state of the thread that holds it.
+ * Finds out the thread's PyThreadState and interpreter. `hint`, which may be anything, is taken if it
+ * is a state, also one that names another thread: in 3.12 a thread runs the state that another made.
+ * Without it the thread's own state is looked for. Up to 3.11 one lock guards all interpreters, and
+ * the runtime names the state of the thread that holds it.
  */
 static __always_inline void find_python(struct thread *thread, struct target *target, u64 hint)
 {
@@ -61,7 +65,7 @@ static __always_inline void find_python(struct thread *thread, struct target *ta
 	} else {
 		u64 id = native_id(thread);
 
-		if (hint && read_word(hint + layout->thread_native_id) == id)
+		if (hint && is_thread_state(target, hint))
 			state = hint;
 		else if (!state || read_word(state + layout->thread_native_id) != id)
 			state = find_thread_state(target, id);
