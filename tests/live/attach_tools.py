@@ -270,13 +270,14 @@ class Overlay:
 
 
 def image():
-    """A root file system for containers and the Python in it: of GCAUSE_CACHE, or the host's own."""
-    cache = os.environ.get("GCAUSE_CACHE", "/nonexistent")
+    """A root file system for containers and the Python in it: one that scripts/interpreters made."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = os.environ.get("GCAUSE_CACHE") or os.path.join(home, "gcause")
     for python in sorted(glob.glob(os.path.join(cache, "*/usr/bin/python3"))):
         root = os.path.dirname(os.path.dirname(os.path.dirname(python)))
         real = os.path.join(os.path.dirname(python), os.readlink(python)) if os.path.islink(python) else python
         return root, real
-    return "/", "/usr/bin/python3"
+    sys.exit("there is no root file system with a python3 in %s: scripts/interpreters makes one" % cache)
 
 
 class Origin:

@@ -48,7 +48,7 @@ def cases(bench):
         ("a kernel thread", bench.kernel_thread),
         ("a thread's ID", bench.thread_id),
         ("not a Python process (sleep)", bench.not_python),
-        ("a stripped CPython without USDT", bench.stripped_python),
+        ("a CPython without any trace of its collector", bench.stripped_python),
         ("another user's process, no rights", bench.other_user),
         ("root without CAP_BPF", bench.without_bpf),
         ("root without CAP_PERFMON", bench.without_perfmon),

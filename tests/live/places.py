@@ -3,7 +3,7 @@
 files deleted or replaced on disk, embedded interpreters, prefork servers, short lives; and other languages.
 
 Each row counts full collections exactly. Needs root, BTF, overlayfs and a C compiler; a root file system of
-Debian in the folder of GCAUSE_CACHE (as the demo makes it) is used as the container's where there is one.
+Debian in the cache (scripts/interpreters makes it) is used as the container's.
 """
 import argparse
 import glob

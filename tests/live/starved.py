@@ -32,6 +32,7 @@ BUDGET = 70  # ms: above what a reader waits for its turn, below what the target
 SHARE = 0.1  # that figures may be off by
 CLOCK = MS // 2  # and beyond it: clocks are read in Python code, which loses the CPU, too
 STRETCHED = 2.5  # wall time over CPU time, at the least, or the run proves nothing
+EDGES = 0.1  # of the pauses, which may lose the CPU between two clocks
 ATTEMPTS = 3
 COMPETE = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True:\n    pass\n"
 
@@ -42,15 +43,20 @@ def compute():
         pass
 
 
+def timed(work):
+    begin = time.thread_time_ns()
+    work()
+    return time.thread_time_ns() - begin
+
+
 def heap():
     """Lists that take a collection the wanted CPU time."""
     lists, size = [], 200_000
     for _ in range(8):
         lists.extend([] for _ in range(size - len(lists)))
         del lists[size:]
-        begin = time.thread_time_ns()
-        gc.collect()
-        took = time.thread_time_ns() - begin
+        # The fastest counts: the machine is another in the next second, and less would not be enough.
+        took = min(timed(gc.collect) for _ in range(5))
         if abs(took - CPU) < 0.1 * CPU:
             break
         size = int(size * min(4, max(0.25, CPU / took)))
@@ -168,9 +174,14 @@ def judge_pauses(judge, run):
     stretched = sorted((end - begin) / cpu for begin, end, cpu in truth)
     judge.expect(stretched and stretched[len(stretched) // 2] >= STRETCHED, "pauses were not stretched: %s",
                  stretched)
+    off = []
     for (begin, end, cpu), pause in zip(truth, pauses):
-        judge.near(pause["duration_ns"], end - begin, "wall time of a pause")
-        judge.near(pause["cpu_ns"], cpu, "CPU time of a pause")
+        single = Judge()
+        single.near(pause["duration_ns"], end - begin, "wall time of a pause")
+        single.near(pause["cpu_ns"], cpu, "CPU time of a pause")
+        off += single.faults[:1]
+    # The target loses its CPU now and then just between its own clock and the collector.
+    judge.expect(len(off) <= EDGES * len(truth), "%d of %d pauses are off: %s", len(off), len(truth), off)
     guilty = [gap for gap in run.of("gap") if gap["verdict"] == "gc"]
     judge.expect(len(guilty) >= 4, "only %d gaps caused by the collector", len(guilty))
     judge.expect("Pauses that lost their CPU did the harm" in run.report, "the report does not name the CPU")

@@ -73,6 +73,8 @@ class Recorder {
 
  private:
   Result<> open_outputs();
+  /// Whether the process runs a program; one on its way out does not, before it is a zombie.
+  bool is_there() const { return procfs_.alive(pid_) && procfs_.exe(pid_); }
   Result<> begin();
   Result<> attach_first();
   void announce();
@@ -98,7 +100,7 @@ class Recorder {
   std::unique_ptr<FollowedProcesses> followed_;
   std::map<std::string, bool> features_;
   std::uint32_t pid_ = 0;
-  bool pid_was_alive_ = false;
+  bool had_program_ = false;  ///< the process was there when we began
   bool interrupted_ = false;
   Ns started_ = 0;
   Ns next_progress_ = 0;
@@ -133,7 +135,7 @@ Result<> Recorder::begin() {
   signals_ = take_signals();
   if (options_.pid) {
     pid_ = *options_.pid;
-    pid_was_alive_ = procfs_.alive(pid_);
+    had_program_ = is_there();
   }
   features_ = detect_features(options_.without);
   if (auto fulfilled = check_requirements(features_); !fulfilled) return fulfilled;
@@ -172,7 +174,7 @@ Result<> Recorder::attach_first() {
     auto child = start_command(options_.command);
     if (!child) return child.error();
     pid_ = *child;
-    pid_was_alive_ = true;
+    had_program_ = true;
     followed_->add_candidate(pid_, now_monotonic() + 10 * kSecond);
     while (!followed_->has_processes() && !followed_->empty() && !interrupted_) {
       followed_->tick(now_monotonic());
@@ -304,7 +306,7 @@ Result<int> Recorder::end() {
 Result<int> Recorder::run() {
   if (auto begun = begin(); !begun) {
     // A target that was there and is gone is no failure: its report is short, and true.
-    if (!pid_was_alive_ || procfs_.alive(pid_)) return begun.error();
+    if (!had_program_ || is_there()) return begun.error();
     std::fprintf(stderr, "gcause: process %u ended before every probe was active\n", pid_);
     if (!outputs_) {
       if (auto opened = open_outputs(); !opened) return opened.error();
