@@ -43,7 +43,7 @@ def run(*command):
 
 
 def default_mirror():
-    """GCAUSE_MIRROR, else the one that apt uses for Debian, else Debian's own."""
+    """GCAUSE_MIRROR, else the one that apt uses for Debian; empty without one."""
     if os.environ.get("GCAUSE_MIRROR"):
         return os.environ["GCAUSE_MIRROR"]
     try:
@@ -52,7 +52,7 @@ def default_mirror():
     except (OSError, subprocess.CalledProcessError):
         uris = []
     uris = [uri for uri in uris if uri.startswith("http")]
-    return uris[0] if uris else "http://deb.debian.org/debian"
+    return uris[0] if uris else ""
 
 
 class Packages:
@@ -72,6 +72,8 @@ class Packages:
 
     def fetch(self, path):
         try:
+            if not self.mirror:
+                raise OSError("apt names no Debian mirror here; GCAUSE_MIRROR may")
             with urllib.request.urlopen(self.mirror + "/" + path, timeout=30) as answer:
                 return answer.read()
         except OSError as error:
