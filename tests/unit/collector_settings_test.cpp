@@ -18,13 +18,6 @@ namespace {
 constexpr std::uint64_t kRuntime = 0x1000, kMain = 0x10000, kOther = 0x20000;
 constexpr std::uint64_t kObjects = 0x100000;
 
-python_layout layout_3_12() {
-  std::string why;
-  const auto layout = layout_of_version(0x030c01f0, EM_X86_64, why);
-  REQUIRE(layout);
-  return *layout;
-}
-
 /// A process of 3.12 with a main interpreter and its collector as it comes.
 class Process {
  public:

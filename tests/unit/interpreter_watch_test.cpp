@@ -20,13 +20,6 @@ constexpr std::uint64_t kRuntime = 0x1000, kMain = 0x10000, kOther = 0x20000, kT
 constexpr std::uint64_t kLock = 0x500000, kOtherLock = 0x600000;
 constexpr std::uint32_t kUsedLast = 8;
 
-python_layout layout_3_12() {
-  std::string why;
-  const auto layout = layout_of_version(0x030c01f0, EM_X86_64, why);
-  REQUIRE(layout);
-  return *layout;
-}
-
 /// A process 7 of 3.12 in a PID namespace of its own: its thread n is thread 100 + n outside.
 class Process {
  public:

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <elf.h>
+
+#include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "target/layout.h"
 #include "target/process_memory.h"
 
 namespace gcause {
@@ -44,5 +49,13 @@ class FakeMemory : public Memory {
  private:
   std::map<std::uint64_t, std::vector<std::uint8_t>> pages_;
 };
+
+/// The layout of CPython 3.12.1 on x86-64.
+inline python_layout layout_3_12() {
+  std::string why;
+  const auto layout = layout_of_version(0x030c01f0, EM_X86_64, why);
+  REQUIRE(layout);
+  return *layout;
+}
 
 }  // namespace gcause

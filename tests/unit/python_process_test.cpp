@@ -99,13 +99,6 @@ TEST_CASE("the version that stands alone among the constants") {
 
 constexpr std::uint64_t kRuntime = 0x1000, kMain = 0x10000, kObjects = 0x20000;
 
-python_layout layout_3_12() {
-  std::string why;
-  const auto layout = layout_of_version(0x030c01f0, 62, why);
-  REQUIRE(layout);
-  return *layout;
-}
-
 /// An interpreter whose generations begin at `place`, each with one object.
 void put_collector(FakeMemory& memory, const python_layout& layout, std::uint32_t place) {
   memory.put(kRuntime + layout.runtime_interpreters, kMain);
