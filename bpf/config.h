@@ -59,6 +59,8 @@ enum tls_call {
 #define UNASKED_COPY 262144 /* bytes of an answer that are copied before it is known what it is */
 #define WRITE_CAPTURE 2048 /* a written request is known by its head */
 #define SCRATCH_SLOTS 4
+#define LOCK_CPU_NS 100000 /* CPU time between a read's return and the sleep for the interpreter lock, at most */
+#define LOCK_SPAN 256 /* bytes in which the futexes of one lock lie: a mutex and a condition */
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
 GCAUSE_ASSERT(sizeof(struct target) == 28 + sizeof(struct python_layout), "target");

@@ -27,6 +27,7 @@ enum record_kind {
 	RECORD_TRIGGER = 13,
 	RECORD_WORLD_STOPPING = 14,
 	RECORD_WORLD_STARTED = 15,
+	RECORD_LOCK_WAITED = 16,
 };
 
 struct record_header {
@@ -178,6 +179,16 @@ struct read_returned_record {
 	u64 read_ns; /* header.ns of the io_record that is meant */
 };
 
+/*
+ * A thread that had read slept for a lock at once: CPython lets go of its own around the call, and takes
+ * it again before the program goes on. It woke at header.ns; a further record with the same begin says
+ * that it had woken too early and slept on.
+ */
+struct lock_waited_record {
+	struct record_header header;
+	u64 begin_ns;
+};
+
 /* RECORD_PROCESS_EXIT and RECORD_PROCESS_EXEC are bare headers. */
 
 struct process_fork_record {
@@ -215,6 +226,7 @@ GCAUSE_ASSERT(sizeof(struct socket_seen_record) == 56, "socket_seen_record");
 GCAUSE_ASSERT(sizeof(struct socket_closed_record) == 40, "socket_closed_record");
 GCAUSE_ASSERT(sizeof(struct tls_freed_record) == 32, "tls_freed_record");
 GCAUSE_ASSERT(sizeof(struct read_returned_record) == 32, "read_returned_record");
+GCAUSE_ASSERT(sizeof(struct lock_waited_record) == 32, "lock_waited_record");
 GCAUSE_ASSERT(sizeof(struct process_fork_record) == 32, "process_fork_record");
 
 #endif

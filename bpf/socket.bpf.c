@@ -36,12 +36,14 @@
 #define NR_RECVMSG 47
 #define NR_POLL 7
 #define NR_SELECT 23
+#define NR_FUTEX 202
 #define NR_EPOLL_WAIT 232
 #define NR_PSELECT6 270
 #define NR_PPOLL 271
 #define NR_EPOLL_PWAIT 281
 #define NR_EPOLL_PWAIT2 441
 #define SYSCALL_NUMBER(regs) ((regs)->orig_ax)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->di)
 #define SYSCALL_ARGUMENT_2(regs) ((regs)->si)
 #define SYSCALL_ARGUMENT_3(regs) ((regs)->dx)
 #elif defined(__TARGET_ARCH_arm64)
@@ -57,10 +59,12 @@
 #define NR_SELECT -2
 #define NR_EPOLL_WAIT -3
 #define NR_PSELECT6 72
+#define NR_FUTEX 98
 #define NR_PPOLL 73
 #define NR_EPOLL_PWAIT 22
 #define NR_EPOLL_PWAIT2 441
 #define SYSCALL_NUMBER(regs) ((regs)->syscallno)
+#define SYSCALL_ARGUMENT_1(regs) ((regs)->orig_x0)
 #define SYSCALL_ARGUMENT_2(regs) ((regs)->regs[1])
 #define SYSCALL_ARGUMENT_3(regs) ((regs)->regs[2])
 #else
@@ -232,7 +236,7 @@ static __always_inline void finish_call(struct io *io, struct thread *thread, st
 	} else {
 		limit_capture(io);
 		if (!write && io->result > 0) {
-			thread->owes_wait = 1;
+			has_read(thread, io->ns);
 			thread->read_ns = io->ns;
 		}
 	}
@@ -444,29 +448,85 @@ static __always_inline void emit_wait(struct task_struct *task, u16 flags)
 }
 
 /*
+ * A thread that has read blocks in something other than a wait. It is after the interpreter lock where
+ * that is a futex, hardly any code ran since the read, and, later on, since it woke from the same one:
+ * CPython looks each 5 ms whether it should ask for the lock again.
+ */
+static __always_inline void blocks_for_lock(struct thread *thread, struct task_struct *task,
+					    s64 number, u64 address)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (thread->lock != LOCK_POSSIBLE)
+		return;
+	thread->lock = LOCK_OVER;
+	if (number != NR_FUTEX || cpu_time_of(task, now) - thread->lock_cpu > LOCK_CPU_NS)
+		return;
+	if (!thread->lock_begin_ns) {
+		thread->lock_begin_ns = now;
+		thread->lock_address = address;
+	} else if (address - thread->lock_address + LOCK_SPAN > 2 * LOCK_SPAN) {
+		return;
+	}
+	thread->lock = LOCK_ASLEEP;
+}
+
+/*
  * When a thread blocks in a call that waits for more, it has asked for more. Probes on these calls
  * would cost a trap each; a thread that does not block reads at once, and that is seen.
  */
-SEC("?tp_btf/sched_switch")
-int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous)
+static __always_inline void blocks(struct thread *thread, struct task_struct *task)
 {
-	u32 key = previous->pid;
-	struct thread *thread;
-	s64 number;
-	u16 flags;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	s64 number = SYSCALL_NUMBER(regs);
 
-	if (!maybe_thread[filter_slot(key)])
-		return 0;
-	thread = bpf_map_lookup_elem(&threads, &key);
-	if (!thread || !thread->owes_wait || !active || preempted ||
-	    previous->__state == TASK_RUNNING)
-		return 0;
-	number = SYSCALL_NUMBER((struct pt_regs *)bpf_task_pt_regs(previous));
-	if (!is_wait(number))
-		return 0;
+	if (!is_wait(number)) {
+		blocks_for_lock(thread, task, number, SYSCALL_ARGUMENT_1(regs));
+		return;
+	}
 	thread->owes_wait = 0;
-	flags = is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0;
-	emit_wait(previous, flags);
+	thread->lock = LOCK_OVER;
+	emit_wait(task, is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0);
+}
+
+static __always_inline void wakes(struct thread *thread, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct lock_waited_record *record;
+
+	thread->lock = LOCK_POSSIBLE;
+	thread->lock_cpu = cpu_time_of(task, now);
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	fill_header(&record->header, sizeof(*record), RECORD_LOCK_WAITED, 0, ids_of(task), now);
+	record->begin_ns = thread->lock_begin_ns;
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	u32 key = task->pid;
+
+	return maybe_thread[filter_slot(key)] ? bpf_map_lookup_elem(&threads, &key) : NULL;
+}
+
+/* Runs for every switch of the host. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous, struct task_struct *next)
+{
+	struct thread *thread;
+
+	if (!active)
+		return 0;
+	thread = thread_of(previous);
+	if (thread && thread->owes_wait && !preempted && previous->__state != TASK_RUNNING)
+		blocks(thread, previous);
+	thread = thread_of(next);
+	if (thread && thread->lock == LOCK_ASLEEP)
+		wakes(thread, next);
 	return 0;
 }
 

@@ -36,6 +36,13 @@ struct gc_counters {
 	s64 uncollectable;
 };
 
+/* A wait for the interpreter lock, as it follows on a read. */
+enum lock_state {
+	LOCK_OVER = 0, /* the thread went on, or has not read */
+	LOCK_POSSIBLE = 1,
+	LOCK_ASLEEP = 2,
+};
+
 /* What a thread of a target is in the middle of. */
 struct thread {
 	/* CPython: addresses in the target; 0, if not known */
@@ -66,6 +73,10 @@ struct thread {
 	u32 tls_depth;
 	/* the next entry into a blocking call is the start of a wait */
 	u32 owes_wait;
+	u32 lock; /* enum lock_state */
+	u64 lock_begin_ns; /* of the first sleep; 0: none yet */
+	u64 lock_address; /* of its futex */
+	u64 lock_cpu; /* CPU time of the thread when it had read, or woke */
 	/* the socket read that was traced last, until it is seen to return */
 	u64 read_ns;
 	/* a socket call bracketed by uprobes */
@@ -308,14 +319,26 @@ static __always_inline void limit_capture(struct io *io)
 }
 
 /*
- * The CPU time of this thread so far. The sum lags by up to a tick, so the running slice is added;
+ * The CPU time of a task that runs, so far. The sum lags by up to a tick, so the running slice is added;
  * the offset between the two clocks cancels in the difference of two calls.
  */
+static __always_inline u64 cpu_time_of(struct task_struct *task, u64 now)
+{
+	return task->se.sum_exec_runtime + now - task->se.exec_start;
+}
+
 static __always_inline u64 cpu_time(u64 now)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	return cpu_time_of(bpf_get_current_task_btf(), now);
+}
 
-	return task->se.sum_exec_runtime + now - task->se.exec_start;
+/* A read of this thread brought something: it will ask for more, and may have to wait for a lock first. */
+static __always_inline void has_read(struct thread *thread, u64 now)
+{
+	thread->owes_wait = 1;
+	thread->lock = LOCK_POSSIBLE;
+	thread->lock_begin_ns = 0;
+	thread->lock_cpu = cpu_time(now);
 }
 
 /*

@@ -46,7 +46,7 @@ static __always_inline int tls_ended(u64 call, int result)
 		return 0;
 	}
 	if (!write)
-		thread->owes_wait = 1;
+		has_read(thread, now);
 	io.ids = current_ids();
 	io.ns = now;
 	io.begin_ns = thread->tls_begin_ns;

@@ -47,7 +47,7 @@ struct Chunk {
 struct Facts {
   std::vector<Pause> pauses;  ///< by end
   std::vector<Chunk> chunks;  ///< by read
-  std::vector<std::pair<Ns, std::uint32_t>> waits;
+  std::vector<WaitBegan> waits;
   std::vector<std::pair<Ns, Ns>> losses;
   std::map<std::uint64_t, std::optional<Ns>> request_ends;  ///< by stream
   std::set<std::uint64_t> mixed;  ///< streams of whose arrivals some are known and some are not
@@ -87,10 +87,44 @@ bool held_elsewhere(const Facts& facts, std::uint32_t tid, Ns tick) {
   return false;
 }
 
-Ns delivery_of(const Facts& facts, std::uint32_t tid, Ns read) {
+/// A pause of another thread stands still over this instant: it begins before and ends behind it.
+bool open_elsewhere(const Facts& facts, std::uint32_t tid, Ns tick) {
+  for (const auto& pause : facts.pauses) {
+    if (pause.tid != tid && stops(facts, pause, tid, tick - 1) && stops(facts, pause, tid, tick)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// As far as pauses go.
+Ns free_at(const Facts& facts, std::uint32_t tid, Ns read) {
   Ns tick = read;
+  if (!open_elsewhere(facts, tid, read)) return read;
   while (held_elsewhere(facts, tid, tick)) ++tick;
   return tick;
+}
+
+/// The first wait of the thread after a read.
+const WaitBegan* wait_after(const Facts& facts, const Chunk& chunk) {
+  const WaitBegan* first = nullptr;
+  for (const auto& wait : facts.waits) {
+    if (wait.tid == chunk.tid && wait.at > chunk.read && (!first || wait.at < first->at)) {
+      first = &wait;
+    }
+  }
+  return first;
+}
+
+/// And the lock, where the thread slept for one behind this very read.
+Ns delivery_of(const Facts& facts, const Chunk& chunk) {
+  const Ns delivery = free_at(facts, chunk.tid, chunk.read);
+  const auto* wait = wait_after(facts, chunk);
+  if (!wait || !wait->lock_end) return delivery;
+  const bool later = std::any_of(facts.chunks.begin(), facts.chunks.end(), [&](const Chunk& other) {
+    return other.tid == chunk.tid && other.read > chunk.read && other.read < wait->at;
+  });
+  return later ? delivery : std::max(delivery, *wait->lock_end);
 }
 
 // ---- The timelines.
@@ -194,15 +228,22 @@ std::vector<Read> make_reads(Facts& facts, Dice& dice) {
   for (std::uint32_t tid = 1; tid <= 2; ++tid) {
     for (Ns at = dice.between(1, 30); at < kTicks - 250; at += dice.between(1, 60)) {
       const Ns read = Dice::align(at, kReads);
-      const Ns delivery = delivery_of(facts, tid, read);
+      Ns delivery = free_at(facts, tid, read);
       if (busy(facts, tid, read, delivery)) continue;
       reads.push_back({read, tid});
+      WaitBegan waits{0, kPid, tid};
+      if (const Ns end = delivery + dice.between(1, 30);
+          dice.chance(25) && !busy(facts, tid, read, end)) {
+        waits.lock_end = delivery = end;
+      }
       // Now and then the wait comes early (before the delivery), late or not at all.
       const Ns wait =
-          Dice::align((dice.chance(10) ? read : delivery) + dice.between(1, 40), kWaits);
+          Dice::align((dice.chance(10) && !waits.lock_end ? read : delivery) + dice.between(1, 40),
+                      kWaits);
       at = std::max(delivery, wait);
       if (dice.chance(90) && !busy(facts, tid, wait, wait) && !in_none(facts, wait)) {
-        facts.waits.push_back({wait, tid});
+        waits.at = wait;
+        facts.waits.push_back(waits);
       }
     }
   }
@@ -292,7 +333,7 @@ std::vector<TimelineEvent> timeline_of(const Facts& facts) {
   for (const auto& c : facts.chunks) {
     events.push_back({c.read, ChunkRead{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival}});
   }
-  for (const auto& [at, tid] : facts.waits) events.push_back({at, WaitBegan{at, kPid, tid}});
+  for (const auto& wait : facts.waits) events.push_back({wait.at, wait});
   events.push_back({kTicks + 1, RecordingEnded{kTicks + 1}});
   std::stable_sort(events.begin(), events.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -319,12 +360,9 @@ bool has_loss(const Facts& facts, Ns from, Ns to) {
 }
 
 std::optional<Ns> held_of(const Facts& facts, const Chunk& chunk, Ns delivery) {
-  std::optional<Ns> wait;
-  for (const auto& [at, tid] : facts.waits) {
-    if (tid == chunk.tid && at > chunk.read && (!wait || at < *wait)) wait = at;
-  }
+  const auto* wait = wait_after(facts, chunk);
   if (!wait) return std::nullopt;
-  return paused(facts, chunk.tid, delivery, *wait);
+  return paused(facts, chunk.tid, delivery, wait->at);
 }
 
 Verdict verdict_of(Ns g, Ns upstream, Ns charged, Ns process) {
@@ -392,7 +430,7 @@ void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) 
   std::optional<Ns> before, but_for_before;
   for (const auto& chunk : chunks) {
     // Never before the chunk in front of it, which another thread may have read that stood still.
-    const Ns d = std::max(delivery_of(facts, chunk.tid, chunk.read), before.value_or(0));
+    const Ns d = std::max(delivery_of(facts, chunk), before.value_or(0));
     const Ns a = chunk.arrival.value_or(before.value_or(d));
     const Ns but_for_d = d - paused(facts, chunk.tid, a, d);
     const auto held = held_of(facts, chunk, d);

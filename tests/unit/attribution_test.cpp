@@ -269,13 +269,48 @@ TEST_CASE("what was delivered inside the reading thread's own pause is charged t
   CHECK(charges(court.gap(1, 1)) == Charges{{1, ms(10)}});
 }
 
+TEST_CASE("a thread that slept for the lock behind its read goes on when it has it") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).wait(1);
+  // The read returns before the pause of another thread begins, and its thread comes too late.
+  court.chunk(1, ms(50), ms(49)).pause(kOther, ms(51), ms(250)).wait_after_lock(ms(255), ms(256));
+  court.end();
+  const auto gap = court.gap(1, 1);
+  CHECK(gap.to == ms(255));
+  CHECK(gap.charged == ms(199));
+  CHECK(gap.process == ms(7));
+  CHECK(gap.lock_wait == ms(6));
+  CHECK(gap.held == 0);
+  CHECK(gap.verdict == Verdict::gc);
+}
+
+TEST_CASE("a lock that is none of the last read's moves nothing") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).chunk(1, ms(200), ms(200));
+  court.wait_after_lock(ms(210), ms(220)).chunk(1, ms(300), ms(300)).wait(ms(301)).end();
+  CHECK(court.chunks().at(0).delivery == 0);
+  CHECK(court.gap(1, 1).to == ms(210));
+  CHECK(court.gap(1, 1).lock_wait == ms(10));
+  CHECK_FALSE(court.gap(1, 2).lock_wait);
+}
+
+TEST_CASE("a thread that never asks for more holds its chunk back for ten seconds, and no longer") {
+  Court court;
+  court.stream(1).stream(2).chunk(1, 0, 0).wait(1).chunk(1, ms(200), ms(200));
+  court.chunk(2, ms(10'100), ms(10'100), kOther);
+  CHECK(court.progress().worst_gap == 0);
+  court.chunk(2, ms(10'300), ms(10'300), kOther);
+  CHECK(court.progress().worst_gap == ms(200));
+  court.end();
+}
+
 TEST_CASE("a pause that was none releases what it held, and charges nothing") {
   Court court;
   court.stream(1).chunk(1, 0, 0);
   court.pause_begins(kOther, ms(50)).chunk(1, ms(170), ms(60)).wait(ms(171));
   CHECK(court.gaps().empty());
-  court.pause_cancelled(kOther, ms(50)).chunk(1, ms(172), ms(172));
-  REQUIRE(court.gaps().size() == 1);
+  court.pause_cancelled(kOther, ms(50)).chunk(1, ms(172), ms(172)).wait(ms(173));
+  REQUIRE(court.gaps().size() == 2);
   court.end();
   const auto gap = court.gap(1, 1);
   CHECK(gap.to == ms(170));

@@ -84,6 +84,10 @@ class Court {
   }
 
   Court& wait(Ns at, std::uint32_t tid = kReader) { return take(WaitBegan{at, kPid, tid}); }
+  /// The thread had slept for a lock after its last read, until `lock_end`.
+  Court& wait_after_lock(Ns lock_end, Ns at, std::uint32_t tid = kReader) {
+    return take(WaitBegan{at, kPid, tid, std::nullopt, lock_end});
+  }
   Court& lost(Ns from, Ns to, std::optional<std::uint32_t> pid = std::nullopt) {
     return take(Lost{pid, "ring", 1, from, to});
   }

@@ -232,6 +232,17 @@ TEST_CASE("a wait of an older capture, or without its sum") {
   CHECK_FALSE(decoded(bytes_of(record)).only<Wait>().run_delay);
 }
 
+TEST_CASE("a sleep for a lock") {
+  lock_waited_record record{};
+  record.header = header_of(sizeof record, RECORD_LOCK_WAITED, 9);
+  record.begin_ns = 5;
+  const auto lab = decoded(bytes_of(record));
+  CHECK(lab.only<LockWaited>().begin == 5);
+  CHECK(lab.only<LockWaited>().end == 9);
+  CHECK(lab.only<LockWaited>().pid == 42);
+  CHECK(lab.only<LockWaited>().tid == 43);
+}
+
 TEST_CASE("how long a thread had no CPU is told where the kernel knows it") {
   auto record = io_of(5, IO_LAST, 0);
   record.run_delay_us = 17;
@@ -312,7 +323,8 @@ TEST_CASE("a process forks, executes, ends") {
 
 TEST_CASE("a record too short for its kind is counted, and the next one is read") {
   const auto kind = GENERATE(RECORD_COLLECTION_END, RECORD_IO, RECORD_ARRIVAL, RECORD_SOCKET_SEEN,
-                             RECORD_SOCKET_CLOSED, RECORD_TLS_FREED, RECORD_PROCESS_FORK);
+                             RECORD_SOCKET_CLOSED, RECORD_TLS_FREED, RECORD_PROCESS_FORK,
+                             RECORD_LOCK_WAITED);
   CAPTURE(kind);
   const auto lab = decoded(batch({bare(static_cast<u16>(kind), 5), bare(RECORD_WAIT, 6)}));
   CHECK(lab.only<Wait>().at == 6);

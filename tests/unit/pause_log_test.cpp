@@ -142,7 +142,8 @@ TEST_CASE("a pause with windows stops its own thread all the time, and others in
   CHECK(log.covered(2, 25, 70) == 15);
   CHECK(log.covered(2, 30, 60) == 0);
   CHECK(log.free_at(2, 15) == 15);
-  CHECK(log.free_at(2, 20) == 30);
+  CHECK(log.free_at(2, 20) == 20);
+  CHECK(log.free_at(2, 21) == 30);
   CHECK(log.free_at(2, 30) == 30);
   CHECK(log.free_at(2, 79) == 80);
   CHECK(log.free_at(2, 90) == 90);

@@ -61,7 +61,8 @@ struct GapFinding {
   Ns upstream = 0;
   Ns charged = 0;
   Ns process = 0;
-  std::optional<Ns> cpu_wait;  ///< part of `process`, see Attribution::Process::cpu_wait
+  std::optional<Ns> cpu_wait;   ///< part of `process`, see Attribution::Process::cpu_wait
+  std::optional<Ns> lock_wait;  ///< part of `process`, see Attribution::Process::lock_wait
   Ns but_for = 0;
   std::optional<Ns> held;
   bool over_budget = false;

@@ -66,12 +66,14 @@ void PauseLog::add_stops(const Pause& pause, std::uint32_t tid, Ns from, Ns to,
 std::optional<Ns> PauseLog::free_at(std::uint32_t tid, Ns from) const {
   std::vector<WorldStop> stops;
   for (auto it = pauses_.rbegin(); it != pauses_.rend() && it->end > from; ++it) {
-    if (it->tid != tid) add_stops(*it, tid, from, std::numeric_limits<Ns>::max(), stops);
+    if (it->tid != tid) add_stops(*it, tid, from - 1, std::numeric_limits<Ns>::max(), stops);
   }
   sort_by_begin(stops);
-  for (const auto& stop : stops) {
-    if (stop.begin > from) break;
-    from = std::max(from, stop.end);
+  if (!stops.empty() && stops.front().begin < from) {
+    for (const auto& stop : stops) {
+      if (stop.begin > from) break;
+      from = std::max(from, stop.end);
+    }
   }
   const bool held = std::ranges::any_of(
       open_, [&](const auto& entry) { return entry.first != tid && entry.second <= from; });

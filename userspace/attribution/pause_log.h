@@ -48,8 +48,8 @@ class PauseLog {
   void set_interpreter(std::uint32_t tid, std::optional<std::int64_t> interpreter);
 
   /// When a thread that wants to go on at `from` can, as far as the pauses of other threads let it:
-  /// `from`, or the end of the last of those that stop it and follow on each other from there.
-  /// Nothing while one that may do so is still open.
+  /// `from`, or the end of the last of those that stop it and follow on each other from there, the
+  /// first of which began before `from`. Nothing while one that may do so is still open.
   std::optional<Ns> free_at(std::uint32_t tid, Ns from) const;
 
   /// Whether every pause that had begun by `time` is over, so that all is known up to then.

@@ -2,9 +2,18 @@
 #include "attribution/process.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace gcause {
+namespace {
+
+/// How long a chunk waits for its thread to ask for more; then nothing more is to be learnt of it.
+constexpr Ns kPatience = 10 * kSecond;
+
+constexpr Ns kForever = std::numeric_limits<Ns>::max();
+
+}  // namespace
 
 void Attribution::Process::followed(const ProcessFollowed& event) {
   windows_.begin(event.seen_from);
@@ -14,7 +23,7 @@ void Attribution::Process::followed(const ProcessFollowed& event) {
 void Attribution::Process::pause_ended(const PauseEnded& event) {
   if (event.id == 0) {
     log_.cancel(event.tid);
-    settle(false);
+    settle(event.end);
     return;
   }
   log_.close({event.begin, event.end, event.id, event.tid, event.interpreter, event.world_stops,
@@ -23,7 +32,7 @@ void Attribution::Process::pause_ended(const PauseEnded& event) {
   by_generation_[event.generation].add(event.end - event.begin);
   ++progress_.pauses;
   handler_(PauseFinding{event});
-  settle(false);
+  settle(event.end);
   judge_windows(event.end);
   if (log_.size() > forget_at_) forget_old_pauses();
 }
@@ -40,13 +49,9 @@ void Attribution::Process::chunk_read(const ChunkRead& event) {
   if (event.run_delay) run_delays_.add(event.tid, event.read, *event.run_delay);
   ++chunk_count_;
   ++progress_.chunks;
-  const auto delivery = log_.free_at(event.tid, event.read);
-  if (found->second.undelivered > 0 || !delivery || !log_.settled(*delivery)) {
-    ++found->second.undelivered;
-    undelivered_.push_back({event, std::nullopt});
-  } else {
-    deliver(event, *delivery, std::nullopt);
-  }
+  ++found->second.undelivered;
+  undelivered_.push_back({event, std::nullopt});
+  if (undelivered_.front().chunk.read < event.read - kPatience) deliver_pending(event.read);
   judge_windows(event.read);
 }
 
@@ -58,15 +63,27 @@ void Attribution::Process::judge_windows(Ns now) {
   windows_.advance(now - 1);
 }
 
-/// Chunks that no pause holds back any more are delivered, those of one stream in their order; or
-/// all, where nothing more will be heard.
-void Attribution::Process::deliver_pending(bool all) {
+/// When the thread of a chunk could go on; nothing, if that is not known by `now`.
+std::optional<Ns> Attribution::Process::delivery_of(const Undelivered& pending, Ns now) const {
+  const auto& chunk = pending.chunk;
+  auto delivery = log_.free_at(chunk.tid, chunk.read);
+  if (now == kForever) {
+    if (!delivery) delivery = chunk.read;
+  } else if (!delivery || (!pending.wait && now - *delivery < kPatience)) {
+    return std::nullopt;
+  }
+  if (pending.wait) delivery = std::max(*delivery, pending.wait->lock_end.value_or(*delivery));
+  if (now != kForever && !log_.settled(*delivery)) return std::nullopt;
+  return delivery;
+}
+
+/// Chunks that nothing holds back any more are delivered, those of one stream in their order; or
+/// all, where nothing more will be heard: at `now` kForever.
+void Attribution::Process::deliver_pending(Ns now) {
   std::set<std::uint64_t> held_streams;
   std::vector<std::pair<Undelivered, Ns>> ready;
   std::erase_if(undelivered_, [&](const Undelivered& pending) {
-    auto delivery = log_.free_at(pending.chunk.tid, pending.chunk.read);
-    if (all && !delivery) delivery = pending.chunk.read;
-    if (delivery && !all && !log_.settled(*delivery)) delivery.reset();
+    const auto delivery = delivery_of(pending, now);
     if (!delivery || held_streams.contains(pending.chunk.stream)) {
       held_streams.insert(pending.chunk.stream);
       return false;
@@ -75,7 +92,7 @@ void Attribution::Process::deliver_pending(bool all) {
     return true;
   });
   for (const auto& [pending, delivery] : ready) {
-    deliver(pending.chunk, delivery, pending.wait);
+    deliver(pending, delivery);
     auto& stream = streams_.at(pending.chunk.stream);
     if (--stream.undelivered == 0 && stream.ended) close_bursts(stream);
     send_ready(pending.chunk.stream, false);
@@ -83,11 +100,11 @@ void Attribution::Process::deliver_pending(bool all) {
 }
 
 /// A pause is over: what waited for that goes on.
-void Attribution::Process::settle(bool all) {
-  deliver_pending(all);
+void Attribution::Process::settle(Ns now) {
+  deliver_pending(now);
   std::erase_if(unsettled_waits_, [&](const auto& entry) {
     const auto& [awaiting, wait] = entry;
-    if (!all && !log_.settled(wait)) return false;
+    if (now != kForever && !log_.settled(wait)) return false;
     set_held(awaiting, wait);
     return true;
   });
@@ -97,7 +114,8 @@ void Attribution::Process::close_bursts(Stream& stream) {
   for (auto& outgoing : stream.outgoing) outgoing.burst_open = false;
 }
 
-void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::optional<Ns> wait) {
+void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
+  const auto& chunk = pending.chunk;
   auto& stream = streams_.at(chunk.stream);
   // A later chunk of the stream is not delivered before an earlier one, whoever read it.
   delivery = std::max(delivery, stream.last_delivery.value_or(delivery));
@@ -109,7 +127,7 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
       std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)), delivery);
   const Ns but_for_delivery = delivery - log_.covered(chunk.tid, arrival, delivery);
   if (stream.last_delivery) {
-    outgoing.gap = make_gap(stream, chunk, delivery);
+    outgoing.gap = make_gap(stream, pending, delivery);
     if (outgoing.gap->over_budget) {
       close_bursts(stream);  // a new stall
       outgoing.burst_open = !stream.ended || stream.undelivered > 1;
@@ -131,15 +149,16 @@ void Attribution::Process::deliver(const ChunkRead& chunk, Ns delivery, std::opt
   stream.last_but_for_delivery = but_for_delivery;
   stream.outgoing.push_back(std::move(outgoing));
   const Awaiting awaiting{chunk.stream, stream.sent + stream.outgoing.size() - 1};
-  if (wait) {
-    waited(awaiting, *wait);
+  if (pending.wait) {
+    waited(awaiting, pending.wait->at);
   } else {
     awaiting_[chunk.tid].push_back(awaiting);
   }
 }
 
-GapFinding Attribution::Process::make_gap(const Stream& stream, const ChunkRead& chunk,
+GapFinding Attribution::Process::make_gap(const Stream& stream, const Undelivered& pending,
                                           Ns delivery) const {
+  const auto& chunk = pending.chunk;
   GapFinding gap;
   gap.stream = chunk.stream;
   gap.index = chunk.index;
@@ -156,6 +175,7 @@ GapFinding Attribution::Process::make_gap(const Stream& stream, const ChunkRead&
   gap.but_for = gap.gap - gap.charged;
   charge_pauses(gap, arrival);
   gap.cpu_wait = cpu_wait(stream, chunk, gap);
+  gap.lock_wait = lock_wait(pending, gap);
   gap.over_budget = gap.gap > budget_;
   if (gap.over_budget && !contains_loss(gap.from, gap.to)) gap.verdict = judge(gap, budget_);
   return gap;
@@ -195,6 +215,16 @@ std::optional<Ns> Attribution::Process::cpu_wait(const Stream& stream, const Chu
   });
   if (!known) return std::nullopt;
   return std::clamp<Ns>(waited, 0, gap.process);
+}
+
+/// How much of the process's part of the gap the thread slept for a lock between the return of the
+/// read and its next step: CPython lets go of the interpreter lock around a read.
+std::optional<Ns> Attribution::Process::lock_wait(const Undelivered& pending,
+                                                  const GapFinding& gap) const {
+  if (!pending.wait || !pending.wait->lock_end) return std::nullopt;
+  const Ns from = std::max(pending.chunk.read, gap.from);
+  const Ns to = std::max(*pending.wait->lock_end, from);
+  return std::min(to - from - log_.covered(gap.tid, from, to), gap.process);
 }
 
 /// The first chunk is charged as a gap that begins with the end of the request.
@@ -249,9 +279,14 @@ void Attribution::Process::stream_ended(const StreamEnded& event) {
 
 void Attribution::Process::wait_began(const WaitBegan& event) {
   if (event.run_delay) run_delays_.add(event.tid, event.at, *event.run_delay);
-  for (auto& pending : undelivered_) {
-    if (pending.chunk.tid == event.tid && !pending.wait) pending.wait = event.at;
+  Ns newest = 0;
+  for (auto it = undelivered_.rbegin(); it != undelivered_.rend(); ++it) {
+    if (it->chunk.tid != event.tid || it->wait) continue;
+    newest = std::max(newest, it->chunk.read);
+    it->wait = event;
+    if (it->chunk.read < newest) it->wait->lock_end.reset();  // that was after the newest read
   }
+  deliver_pending(event.at);
   const auto found = awaiting_.find(event.tid);
   if (found == awaiting_.end()) return;
   const auto waiting = std::move(found->second);
@@ -329,7 +364,7 @@ void Attribution::Process::forget_old_pauses() {
 
 void Attribution::Process::flush(Ns at) {
   if (!ended_) ended_ = at;
-  settle(true);
+  settle(kForever);
   std::vector<std::uint64_t> ids;
   for (const auto& [id, stream] : streams_) ids.push_back(id);
   std::sort(ids.begin(), ids.end());

@@ -73,10 +73,11 @@ class Attribution::Process {
     std::uint64_t sent = 0;  ///< chunks that have left; the first of `outgoing` has this ordinal
   };
 
-  /// A read that returned while another thread was in a pause: not delivered yet.
+  /// A chunk that was read, and whose thread may still have to wait before it goes on: for the
+  /// pause of another thread, or for a lock, which is told with its next wait.
   struct Undelivered {
     ChunkRead chunk;
-    std::optional<Ns> wait;  ///< its thread waited again before it was delivered
+    std::optional<WaitBegan> wait;  ///< its thread has waited again
   };
 
   /// A delivered chunk whose thread has not waited again: stream and ordinal in it.
@@ -85,14 +86,16 @@ class Attribution::Process {
     std::uint64_t ordinal;
   };
 
-  void deliver(const ChunkRead& chunk, Ns delivery, std::optional<Ns> wait);
-  void settle(bool all);
-  void deliver_pending(bool all);
+  void deliver(const Undelivered& pending, Ns delivery);
+  void settle(Ns now);
+  void deliver_pending(Ns now);
+  std::optional<Ns> delivery_of(const Undelivered& pending, Ns now) const;
   static void close_bursts(Stream& stream);
-  GapFinding make_gap(const Stream& stream, const ChunkRead& chunk, Ns delivery) const;
+  GapFinding make_gap(const Stream& stream, const Undelivered& pending, Ns delivery) const;
   void charge_pauses(GapFinding& gap, Ns charged_from) const;
   std::optional<Ns> cpu_wait(const Stream& stream, const ChunkRead& chunk,
                              const GapFinding& gap) const;
+  std::optional<Ns> lock_wait(const Undelivered& pending, const GapFinding& gap) const;
   FirstChunk first_chunk(Ns request_end, const ChunkRead& chunk, Ns delivery) const;
   void count_gap(const GapFinding& gap, Ns but_for_gap);
   void extend_burst(Stream& stream, const ChunkRead& chunk, Ns delivery);

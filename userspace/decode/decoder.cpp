@@ -152,6 +152,11 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
       return WorldStopping{at, header.pid, header.tid, (header.flags & WORLD_IN_COLLECTION) != 0};
     case RECORD_WORLD_STARTED:
       return decode_world_started(bytes);
+    case RECORD_LOCK_WAITED:
+      if (const auto record = read_record<lock_waited_record>(bytes)) {
+        return LockWaited{to_ns(record->begin_ns), at, header.pid, header.tid};
+      }
+      return std::nullopt;
     case RECORD_READ_RETURNED:
       break;  // feed has seen to it
     case RECORD_PROCESS_EXEC:

@@ -53,6 +53,15 @@ struct Wait {
   std::optional<std::uint32_t> run_delay = {};  ///< as that of Io
 };
 
+/// A thread that had read something slept for a lock at once, until `end`. Of several with one
+/// begin the last counts: it slept on after the others.
+struct LockWaited {
+  Ns begin;
+  Ns end;
+  std::uint32_t pid;
+  std::uint32_t tid;
+};
+
 /// A socket was seen for the first time.
 struct SocketSeen {
   Ns at;
@@ -157,6 +166,6 @@ struct RecordsLost {
 
 using Event = std::variant<Io, Arrival, Wait, SocketSeen, SocketClosed, TlsFreed, CollectionBegin,
                            CollectionEnd, TriggerSeen, WorldStopping, WorldStarted, ProcessExit,
-                           ProcessExec, ProcessFork, RecordsLost>;
+                           ProcessExec, ProcessFork, RecordsLost, LockWaited>;
 
 }  // namespace gcause

@@ -162,6 +162,8 @@ struct WaitBegan {
   std::uint32_t pid;
   std::uint32_t tid;
   std::optional<std::uint32_t> run_delay = {};  ///< as that of ChunkRead
+  /// When the thread got on after its last read of a chunk, where it had to sleep for a lock first.
+  std::optional<Ns> lock_end = {};
 };
 
 struct Lost {

@@ -79,6 +79,7 @@ template <typename Archive>
 void fields(Archive& archive, WaitBegan& e) {
   archive(e.at)(e.pid)(e.tid);
   if (archive.more()) archive(e.run_delay);
+  if (archive.more()) archive(e.lock_end);
 }
 
 template <typename Archive>

@@ -305,6 +305,7 @@ void put_line(std::string& out, const GapFinding& gap) {
       .field("charged_ns", gap.charged)
       .field("process_ns", gap.process)
       .field("cpu_wait_ns", gap.cpu_wait)
+      .field("lock_wait_ns", gap.lock_wait)
       .field("but_for_ns", gap.but_for)
       .field("held_ns", gap.held)
       .field("over_budget", gap.over_budget)
