@@ -22,6 +22,7 @@ struct target {
 	u64 runtime; /* address of _PyRuntime in the process; 0, if not known */
 	u64 code_type; /* address of PyCode_Type; 0, if not known: then nothing is said of triggers */
 	u64 trigger_ns; /* a pause of at least this length has its trigger read */
+	u64 lock_address; /* of the interpreter lock's futex, as sleeps on it told; the kernel side's own */
 	u32 flags; /* enum target_flags */
 	struct python_layout layout;
 };
@@ -59,11 +60,17 @@ enum tls_call {
 #define UNASKED_COPY 262144 /* bytes of an answer that are copied before it is known what it is */
 #define WRITE_CAPTURE 2048 /* a written request is known by its head */
 #define SCRATCH_SLOTS 4
-#define LOCK_CPU_NS 100000 /* CPU time between a read's return and the sleep for the interpreter lock, at most */
-#define LOCK_SPAN 256 /* bytes in which the futexes of one lock lie: a mutex and a condition */
+/*
+ * CPU time of a thread from its read to the sleep for the interpreter lock, and from a wake-up to the next
+ * one: as a rule, and at most where another sign agrees. A thread that has got the lock keeps it for 5 ms.
+ */
+#define LOCK_AT_ONCE_NS 50000
+#define LOCK_FIRST_NS 300000
+#define LOCK_AGAIN_NS 2000000
+#define LOCK_SPAN 256 /* bytes that hold the futexes of a lock, and the frames of those who sleep on them */
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
-GCAUSE_ASSERT(sizeof(struct target) == 28 + sizeof(struct python_layout), "target");
+GCAUSE_ASSERT(sizeof(struct target) == 36 + sizeof(struct python_layout), "target");
 GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
 
 #endif

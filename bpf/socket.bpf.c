@@ -447,27 +447,59 @@ static __always_inline void emit_wait(struct task_struct *task, u16 flags)
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
+static __always_inline bool is_near(u64 one, u64 other)
+{
+	return one - other + LOCK_SPAN < 2 * LOCK_SPAN;
+}
+
 /*
- * A thread that has read blocks in something other than a wait. It is after the interpreter lock where
- * that is a futex, hardly any code ran since the read, and, later on, since it woke from the same one:
- * CPython looks each 5 ms whether it should ask for the lock again.
+ * Whether a thread that has just read sleeps for the interpreter lock: hardly any code ran since. Where
+ * the host took the CPU away in between, which counts as code, the address of earlier sleeps tells.
+ */
+static __always_inline bool is_first_sleep(struct task_struct *task, u64 address, u64 cpu)
+{
+	u32 pid = ids_of(task).pid;
+	struct target *target = bpf_map_lookup_elem(&targets, &pid);
+
+	if (!target || cpu > LOCK_FIRST_NS)
+		return false;
+	if (cpu < LOCK_AT_ONCE_NS)
+		target->lock_address = address;
+	return is_near(address, target->lock_address);
+}
+
+/* Whether it is still the same wait: the function that sleeps has not returned. */
+static __always_inline bool is_next_sleep(const struct thread *thread, struct pt_regs *regs, u64 cpu)
+{
+	return cpu < LOCK_AT_ONCE_NS ||
+	       (cpu < LOCK_AGAIN_NS && is_near(PT_REGS_SP(regs), thread->lock_stack));
+}
+
+/*
+ * A thread that has read blocks in something other than a wait. CPython sleeps 5 ms at a time for its
+ * lock, and those sleeps are one wait.
  */
 static __always_inline void blocks_for_lock(struct thread *thread, struct task_struct *task,
-					    s64 number, u64 address)
+					    struct pt_regs *regs)
 {
 	u64 now = bpf_ktime_get_ns();
+	u64 address = SYSCALL_ARGUMENT_1(regs);
+	u64 cpu = cpu_time_of(task, now) - thread->lock_cpu;
 
 	if (thread->lock != LOCK_POSSIBLE)
 		return;
 	thread->lock = LOCK_OVER;
-	if (number != NR_FUTEX || cpu_time_of(task, now) - thread->lock_cpu > LOCK_CPU_NS)
+	if (SYSCALL_NUMBER(regs) != NR_FUTEX)
 		return;
 	if (!thread->lock_begin_ns) {
+		if (!is_first_sleep(task, address, cpu))
+			return;
 		thread->lock_begin_ns = now;
 		thread->lock_address = address;
-	} else if (address - thread->lock_address + LOCK_SPAN > 2 * LOCK_SPAN) {
+	} else if (!is_near(address, thread->lock_address) || !is_next_sleep(thread, regs, cpu)) {
 		return;
 	}
+	thread->lock_stack = PT_REGS_SP(regs);
 	thread->lock = LOCK_ASLEEP;
 }
 
@@ -481,7 +513,7 @@ static __always_inline void blocks(struct thread *thread, struct task_struct *ta
 	s64 number = SYSCALL_NUMBER(regs);
 
 	if (!is_wait(number)) {
-		blocks_for_lock(thread, task, number, SYSCALL_ARGUMENT_1(regs));
+		blocks_for_lock(thread, task, regs);
 		return;
 	}
 	thread->owes_wait = 0;

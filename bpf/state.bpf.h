@@ -76,6 +76,7 @@ struct thread {
 	u32 lock; /* enum lock_state */
 	u64 lock_begin_ns; /* of the first sleep; 0: none yet */
 	u64 lock_address; /* of its futex */
+	u64 lock_stack; /* stack pointer in the last sleep */
 	u64 lock_cpu; /* CPU time of the thread when it had read, or woke */
 	/* the socket read that was traced last, until it is seen to return */
 	u64 read_ns;

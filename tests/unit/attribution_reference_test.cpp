@@ -48,6 +48,7 @@ struct Facts {
   std::vector<Pause> pauses;  ///< by end
   std::vector<Chunk> chunks;  ///< by read
   std::vector<WaitBegan> waits;
+  std::vector<LockWaited> locks;
   std::vector<std::pair<Ns, Ns>> losses;
   std::map<std::uint64_t, std::optional<Ns>> request_ends;  ///< by stream
   std::set<std::uint64_t> mixed;  ///< streams of whose arrivals some are known and some are not
@@ -105,26 +106,13 @@ Ns free_at(const Facts& facts, std::uint32_t tid, Ns read) {
   return tick;
 }
 
-/// The first wait of the thread after a read.
-const WaitBegan* wait_after(const Facts& facts, const Chunk& chunk) {
-  const WaitBegan* first = nullptr;
-  for (const auto& wait : facts.waits) {
-    if (wait.tid == chunk.tid && wait.at > chunk.read && (!first || wait.at < first->at)) {
-      first = &wait;
-    }
-  }
-  return first;
-}
-
 /// And the lock, where the thread slept for one behind this very read.
 Ns delivery_of(const Facts& facts, const Chunk& chunk) {
-  const Ns delivery = free_at(facts, chunk.tid, chunk.read);
-  const auto* wait = wait_after(facts, chunk);
-  if (!wait || !wait->lock_end) return delivery;
-  const bool later = std::any_of(facts.chunks.begin(), facts.chunks.end(), [&](const Chunk& other) {
-    return other.tid == chunk.tid && other.read > chunk.read && other.read < wait->at;
-  });
-  return later ? delivery : std::max(delivery, *wait->lock_end);
+  Ns delivery = free_at(facts, chunk.tid, chunk.read);
+  for (const auto& lock : facts.locks) {
+    if (lock.tid == chunk.tid && lock.begin == chunk.read) delivery = std::max(delivery, lock.end);
+  }
+  return delivery;
 }
 
 // ---- The timelines.
@@ -231,19 +219,21 @@ std::vector<Read> make_reads(Facts& facts, Dice& dice) {
       Ns delivery = free_at(facts, tid, read);
       if (busy(facts, tid, read, delivery)) continue;
       reads.push_back({read, tid});
-      WaitBegan waits{0, kPid, tid};
-      if (const Ns end = delivery + dice.between(1, 30);
-          dice.chance(25) && !busy(facts, tid, read, end)) {
-        waits.lock_end = delivery = end;
+      const Ns lock_end = delivery + dice.between(1, 30);
+      const bool slept = dice.chance(25) && !busy(facts, tid, read, lock_end);
+      if (slept) {
+        // Woken before, and asleep again.
+        facts.locks.push_back({read, dice.between(read, lock_end), kPid, tid});
+        facts.locks.push_back({read, lock_end, kPid, tid});
+        delivery = lock_end;
       }
       // Now and then the wait comes early (before the delivery), late or not at all.
       const Ns wait =
-          Dice::align((dice.chance(10) && !waits.lock_end ? read : delivery) + dice.between(1, 40),
+          Dice::align((dice.chance(10) && !slept ? read : delivery) + dice.between(1, 40),
                       kWaits);
       at = std::max(delivery, wait);
       if (dice.chance(90) && !busy(facts, tid, wait, wait) && !in_none(facts, wait)) {
-        waits.at = wait;
-        facts.waits.push_back(waits);
+        facts.waits.push_back({wait, kPid, tid});
       }
     }
   }
@@ -334,6 +324,7 @@ std::vector<TimelineEvent> timeline_of(const Facts& facts) {
     events.push_back({c.read, ChunkRead{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival}});
   }
   for (const auto& wait : facts.waits) events.push_back({wait.at, wait});
+  for (const auto& lock : facts.locks) events.push_back({lock.end, lock});
   events.push_back({kTicks + 1, RecordingEnded{kTicks + 1}});
   std::stable_sort(events.begin(), events.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -360,9 +351,12 @@ bool has_loss(const Facts& facts, Ns from, Ns to) {
 }
 
 std::optional<Ns> held_of(const Facts& facts, const Chunk& chunk, Ns delivery) {
-  const auto* wait = wait_after(facts, chunk);
+  std::optional<Ns> wait;
+  for (const auto& [at, pid, tid, run_delay] : facts.waits) {
+    if (tid == chunk.tid && at > chunk.read && (!wait || at < *wait)) wait = at;
+  }
   if (!wait) return std::nullopt;
-  return paused(facts, chunk.tid, delivery, wait->at);
+  return paused(facts, chunk.tid, delivery, *wait);
 }
 
 Verdict verdict_of(Ns g, Ns upstream, Ns charged, Ns process) {

@@ -273,8 +273,8 @@ TEST_CASE("a thread that slept for the lock behind its read goes on when it has 
   Court court;
   court.stream(1).chunk(1, 0, 0).wait(1);
   // The read returns before the pause of another thread begins, and its thread comes too late.
-  court.chunk(1, ms(50), ms(49)).pause(kOther, ms(51), ms(250)).wait_after_lock(ms(255), ms(256));
-  court.end();
+  court.chunk(1, ms(50), ms(49)).slept_for_lock(ms(50), ms(52)).pause(kOther, ms(51), ms(250));
+  court.slept_for_lock(ms(50), ms(255)).wait(ms(256)).end();
   const auto gap = court.gap(1, 1);
   CHECK(gap.to == ms(255));
   CHECK(gap.charged == ms(199));
@@ -284,14 +284,22 @@ TEST_CASE("a thread that slept for the lock behind its read goes on when it has 
   CHECK(gap.verdict == Verdict::gc);
 }
 
-TEST_CASE("a lock that is none of the last read's moves nothing") {
+TEST_CASE("a lock is the newest read's, of the same thread, before it asks for more") {
   Court court;
-  court.stream(1).chunk(1, 0, 0).chunk(1, ms(200), ms(200));
-  court.wait_after_lock(ms(210), ms(220)).chunk(1, ms(300), ms(300)).wait(ms(301)).end();
+  court.stream(1).chunk(1, 0, 0).slept_for_lock(1, 2, kOther).chunk(1, ms(200), ms(200));
+  court.slept_for_lock(ms(201), ms(210)).wait(ms(220)).slept_for_lock(ms(221), ms(230));
+  court.chunk(1, ms(300), ms(300)).wait(ms(301)).end();
   CHECK(court.chunks().at(0).delivery == 0);
   CHECK(court.gap(1, 1).to == ms(210));
   CHECK(court.gap(1, 1).lock_wait == ms(10));
   CHECK_FALSE(court.gap(1, 2).lock_wait);
+}
+
+TEST_CASE("a thread that ends behind its last chunk had the lock before") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).wait(1).chunk(1, ms(50), ms(49)).stream_ends(1, ms(50));
+  court.slept_for_lock(ms(50), ms(200)).end();
+  CHECK(court.gap(1, 1).to == ms(200));
 }
 
 TEST_CASE("a thread that never asks for more holds its chunk back for ten seconds, and no longer") {

@@ -84,9 +84,8 @@ class Court {
   }
 
   Court& wait(Ns at, std::uint32_t tid = kReader) { return take(WaitBegan{at, kPid, tid}); }
-  /// The thread had slept for a lock after its last read, until `lock_end`.
-  Court& wait_after_lock(Ns lock_end, Ns at, std::uint32_t tid = kReader) {
-    return take(WaitBegan{at, kPid, tid, std::nullopt, lock_end});
+  Court& slept_for_lock(Ns begin, Ns end, std::uint32_t tid = kReader) {
+    return take(LockWaited{begin, end, kPid, tid});
   }
   Court& lost(Ns from, Ns to, std::optional<std::uint32_t> pid = std::nullopt) {
     return take(Lost{pid, "ring", 1, from, to});

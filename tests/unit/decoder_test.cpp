@@ -237,10 +237,10 @@ TEST_CASE("a sleep for a lock") {
   record.header = header_of(sizeof record, RECORD_LOCK_WAITED, 9);
   record.begin_ns = 5;
   const auto lab = decoded(bytes_of(record));
-  CHECK(lab.only<LockWaited>().begin == 5);
-  CHECK(lab.only<LockWaited>().end == 9);
-  CHECK(lab.only<LockWaited>().pid == 42);
-  CHECK(lab.only<LockWaited>().tid == 43);
+  CHECK(lab.only<LockSlept>().begin == 5);
+  CHECK(lab.only<LockSlept>().end == 9);
+  CHECK(lab.only<LockSlept>().pid == 42);
+  CHECK(lab.only<LockSlept>().tid == 43);
 }
 
 TEST_CASE("how long a thread had no CPU is told where the kernel knows it") {

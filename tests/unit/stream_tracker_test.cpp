@@ -397,23 +397,24 @@ TEST_CASE("reads and waits hand on how long their thread had no CPU") {
   CHECK_FALSE(m.all<WaitBegan>().at(1).run_delay);
 }
 
-TEST_CASE("a wait tells until when its thread slept for a lock after the chunk") {
+TEST_CASE("sleeps for a lock are handed on where they follow on a chunk") {
   auto m = asked();
+  m.tracker.lock_slept({11, 12, m.pid, m.tid});
   m.reads(token("a"), 20);
-  m.tracker.lock_waited({21, 30, m.pid, m.tid});
-  m.tracker.lock_waited({21, 35, m.pid, m.tid});
+  m.tracker.lock_slept({21, 30, m.pid, m.tid});
+  m.tracker.lock_slept({21, 35, m.pid, m.tid});
   m.waits(40);
+  m.tracker.lock_slept({41, 42, m.pid, m.tid});
   m.reads(token("b"), 50);
-  m.tracker.lock_waited({45, 55, m.pid, m.tid});  // began before this read
-  m.tracker.lock_waited({51, 56, m.pid, m.tid + 1});
-  m.reads(token("c"), 60);
-  m.tracker.lock_waited({61, 65, m.pid, m.tid});
-  m.reads(token("d"), 70);
-  const auto waits = m.all<WaitBegan>();
-  REQUIRE(waits.size() == 3);
-  CHECK(waits[0].lock_end == 35);
-  CHECK_FALSE(waits[1].lock_end);
-  CHECK(waits[2].lock_end == 65);
+  m.tracker.lock_slept({45, 55, m.pid, m.tid});  // began before this read
+  m.tracker.lock_slept({51, 56, m.pid, m.tid + 1});
+  const auto locks = m.all<LockWaited>();
+  REQUIRE(locks.size() == 2);
+  CHECK(locks[0].begin == 21);
+  CHECK(locks[0].end == 30);
+  CHECK(locks[1].end == 35);
+  CHECK(locks[1].pid == m.pid);
+  CHECK(locks[1].tid == m.tid);
 }
 
 TEST_CASE("a thread that reads again without blocking has asked for more, too") {

@@ -44,6 +44,7 @@ void Attribution::consume(const TimelineEvent& event) {
                  [&](const ChunkRead& chunk) { process(chunk.pid).chunk_read(chunk); },
                  [&](const StreamEnded& stream) { process(stream.pid).stream_ended(stream); },
                  [&](const WaitBegan& wait) { process(wait.pid).wait_began(wait); },
+                 [&](const LockWaited& lock) { process(lock.pid).lock_waited(lock); },
                  [&](const Lost& lost) {
                    progress_.lost += lost.count;
                    for (auto& [pid, process] : processes_) {

@@ -50,7 +50,7 @@ void Attribution::Process::chunk_read(const ChunkRead& event) {
   ++chunk_count_;
   ++progress_.chunks;
   ++found->second.undelivered;
-  undelivered_.push_back({event, std::nullopt});
+  undelivered_.push_back({event, std::nullopt, std::nullopt});
   if (undelivered_.front().chunk.read < event.read - kPatience) deliver_pending(event.read);
   judge_windows(event.read);
 }
@@ -72,7 +72,7 @@ std::optional<Ns> Attribution::Process::delivery_of(const Undelivered& pending, 
   } else if (!delivery || (!pending.wait && now - *delivery < kPatience)) {
     return std::nullopt;
   }
-  if (pending.wait) delivery = std::max(*delivery, pending.wait->lock_end.value_or(*delivery));
+  delivery = std::max(*delivery, pending.lock_end.value_or(*delivery));
   if (now != kForever && !log_.settled(*delivery)) return std::nullopt;
   return delivery;
 }
@@ -150,7 +150,7 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
   stream.outgoing.push_back(std::move(outgoing));
   const Awaiting awaiting{chunk.stream, stream.sent + stream.outgoing.size() - 1};
   if (pending.wait) {
-    waited(awaiting, pending.wait->at);
+    waited(awaiting, *pending.wait);
   } else {
     awaiting_[chunk.tid].push_back(awaiting);
   }
@@ -221,9 +221,9 @@ std::optional<Ns> Attribution::Process::cpu_wait(const Stream& stream, const Chu
 /// read and its next step: CPython lets go of the interpreter lock around a read.
 std::optional<Ns> Attribution::Process::lock_wait(const Undelivered& pending,
                                                   const GapFinding& gap) const {
-  if (!pending.wait || !pending.wait->lock_end) return std::nullopt;
+  if (!pending.lock_end) return std::nullopt;
   const Ns from = std::max(pending.chunk.read, gap.from);
-  const Ns to = std::max(*pending.wait->lock_end, from);
+  const Ns to = std::max(*pending.lock_end, from);
   return std::min(to - from - log_.covered(gap.tid, from, to), gap.process);
 }
 
@@ -279,12 +279,8 @@ void Attribution::Process::stream_ended(const StreamEnded& event) {
 
 void Attribution::Process::wait_began(const WaitBegan& event) {
   if (event.run_delay) run_delays_.add(event.tid, event.at, *event.run_delay);
-  Ns newest = 0;
-  for (auto it = undelivered_.rbegin(); it != undelivered_.rend(); ++it) {
-    if (it->chunk.tid != event.tid || it->wait) continue;
-    newest = std::max(newest, it->chunk.read);
-    it->wait = event;
-    if (it->chunk.read < newest) it->wait->lock_end.reset();  // that was after the newest read
+  for (auto& pending : undelivered_) {
+    if (pending.chunk.tid == event.tid && !pending.wait) pending.wait = event.at;
   }
   deliver_pending(event.at);
   const auto found = awaiting_.find(event.tid);
@@ -292,6 +288,17 @@ void Attribution::Process::wait_began(const WaitBegan& event) {
   const auto waiting = std::move(found->second);
   awaiting_.erase(found);
   for (const auto& awaiting : waiting) waited(awaiting, event.at);
+}
+
+/// The thread slept for a lock behind its newest read.
+void Attribution::Process::lock_waited(const LockWaited& event) {
+  Ns newest = 0;
+  for (auto it = undelivered_.rbegin(); it != undelivered_.rend(); ++it) {
+    if (it->chunk.tid != event.tid || it->chunk.read > event.begin) continue;
+    if (it->wait || it->chunk.read < newest) return;
+    newest = it->chunk.read;
+    it->lock_end = event.end;
+  }
 }
 
 /// The thread of a delivered chunk has asked for more at `wait`.

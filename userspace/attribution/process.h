@@ -40,6 +40,7 @@ class Attribution::Process {
   void chunk_read(const ChunkRead& event);
   void stream_ended(const StreamEnded& event);
   void wait_began(const WaitBegan& event);
+  void lock_waited(const LockWaited& event);
   void lost(const Lost& event);
 
   /// Nothing more will come: what is pending leaves, with `held` unknown.
@@ -74,10 +75,11 @@ class Attribution::Process {
   };
 
   /// A chunk that was read, and whose thread may still have to wait before it goes on: for the
-  /// pause of another thread, or for a lock, which is told with its next wait.
+  /// pause of another thread, or for a lock. That it did not is known when it asks for more.
   struct Undelivered {
     ChunkRead chunk;
-    std::optional<WaitBegan> wait;  ///< its thread has waited again
+    std::optional<Ns> wait;      ///< its thread has waited again
+    std::optional<Ns> lock_end;  ///< it slept for a lock behind this read, until then
   };
 
   /// A delivered chunk whose thread has not waited again: stream and ordinal in it.

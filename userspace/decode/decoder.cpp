@@ -154,7 +154,7 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
       return decode_world_started(bytes);
     case RECORD_LOCK_WAITED:
       if (const auto record = read_record<lock_waited_record>(bytes)) {
-        return LockWaited{to_ns(record->begin_ns), at, header.pid, header.tid};
+        return LockSlept{to_ns(record->begin_ns), at, header.pid, header.tid};
       }
       return std::nullopt;
     case RECORD_READ_RETURNED:

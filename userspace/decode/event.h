@@ -55,7 +55,7 @@ struct Wait {
 
 /// A thread that had read something slept for a lock at once, until `end`. Of several with one
 /// begin the last counts: it slept on after the others.
-struct LockWaited {
+struct LockSlept {
   Ns begin;
   Ns end;
   std::uint32_t pid;
@@ -166,6 +166,6 @@ struct RecordsLost {
 
 using Event = std::variant<Io, Arrival, Wait, SocketSeen, SocketClosed, TlsFreed, CollectionBegin,
                            CollectionEnd, TriggerSeen, WorldStopping, WorldStarted, ProcessExit,
-                           ProcessExec, ProcessFork, RecordsLost, LockWaited>;
+                           ProcessExec, ProcessFork, RecordsLost, LockSlept>;
 
 }  // namespace gcause

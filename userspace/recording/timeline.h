@@ -162,8 +162,15 @@ struct WaitBegan {
   std::uint32_t pid;
   std::uint32_t tid;
   std::optional<std::uint32_t> run_delay = {};  ///< as that of ChunkRead
-  /// When the thread got on after its last read of a chunk, where it had to sleep for a lock first.
-  std::optional<Ns> lock_end = {};
+};
+
+/// A thread that had read a chunk slept for a lock at once, until `end`. Of several for one read the
+/// last counts: it slept on after the others.
+struct LockWaited {
+  Ns begin;
+  Ns end;
+  std::uint32_t pid;
+  std::uint32_t tid;
 };
 
 struct Lost {
@@ -203,7 +210,7 @@ struct ThreadFound {
 using TimelineEvent =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
                  StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
-                 InterpreterFound, ThreadFound>;
+                 InterpreterFound, ThreadFound, LockWaited>;
 
 /// Takes the timeline, one event at a time, in the order of time.
 class TimelineConsumer {

@@ -79,7 +79,11 @@ template <typename Archive>
 void fields(Archive& archive, WaitBegan& e) {
   archive(e.at)(e.pid)(e.tid);
   if (archive.more()) archive(e.run_delay);
-  if (archive.more()) archive(e.lock_end);
+}
+
+template <typename Archive>
+void fields(Archive& archive, LockWaited& e) {
+  archive(e.begin)(e.end)(e.pid)(e.tid);
 }
 
 template <typename Archive>

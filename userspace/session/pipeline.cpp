@@ -10,7 +10,7 @@ void Pipeline::handle(const Event& event) {
                  [&](const Io& e) { streams_.io(e); },
                  [&](const Arrival& e) { streams_.arrival(e); },
                  [&](const Wait& e) { streams_.wait(e); },
-                 [&](const LockWaited& e) { streams_.lock_waited(e); },
+                 [&](const LockSlept& e) { streams_.lock_slept(e); },
                  [&](const SocketSeen& e) { streams_.socket_seen(e); },
                  [&](const SocketClosed& e) { streams_.socket_closed(e); },
                  [&](const TlsFreed& e) { streams_.tls_freed(e); },

@@ -223,7 +223,7 @@ void StreamTracker::asked_for_more(const Io& io) {
   auto& thread = threads_[{io.tid, io.pid}];
   if (thread.owes_wait && io.end > thread.chunk_read_at) {
     thread.owes_wait = false;
-    timeline_.consume(WaitBegan{io.begin, io.pid, io.tid, std::nullopt, thread.lock_end});
+    timeline_.consume(WaitBegan{io.begin, io.pid, io.tid});
   }
 }
 
@@ -232,21 +232,22 @@ void StreamTracker::got_chunks(const Io& io, std::size_t chunks) {
   auto& thread = threads_[{io.tid, io.pid}];
   thread.owes_wait = true;
   thread.chunk_read_at = io.end;
-  thread.lock_end.reset();
 }
 
 void StreamTracker::wait(const Wait& event) {
   const auto found = threads_.find({event.tid, event.pid});
   if (found == threads_.end() || !found->second.owes_wait) return;
   found->second.owes_wait = false;
-  timeline_.consume(
-      WaitBegan{event.at, event.pid, event.tid, event.run_delay, found->second.lock_end});
+  timeline_.consume(WaitBegan{event.at, event.pid, event.tid, event.run_delay});
 }
 
-void StreamTracker::lock_waited(const LockWaited& event) {
+void StreamTracker::lock_slept(const LockSlept& event) {
   const auto found = threads_.find({event.tid, event.pid});
-  if (found == threads_.end() || event.begin < found->second.chunk_read_at) return;
-  found->second.lock_end = event.end;
+  if (found == threads_.end() || !found->second.owes_wait ||
+      event.begin < found->second.chunk_read_at) {
+    return;
+  }
+  timeline_.consume(LockWaited{event.begin, event.end, event.pid, event.tid});
 }
 
 void StreamTracker::arrival(const Arrival& event) {

@@ -28,7 +28,7 @@ class StreamTracker {
   void io(const Io& io);
   void arrival(const Arrival& event);
   void wait(const Wait& event);
-  void lock_waited(const LockWaited& event);
+  void lock_slept(const LockSlept& event);
   void socket_seen(const SocketSeen& event);
   void socket_closed(const SocketClosed& event);
   void tls_freed(const TlsFreed& event);
@@ -90,7 +90,6 @@ class StreamTracker {
     std::optional<Ns> arrival;  ///< of the last byte of that read
     bool owes_wait = false;     ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
-    std::optional<Ns> lock_end;  ///< it slept for a lock then, until this
   };
 
   void socket_read(const Io& io);
