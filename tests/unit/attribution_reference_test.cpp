@@ -229,8 +229,7 @@ std::vector<Read> make_reads(Facts& facts, Dice& dice) {
       }
       // Now and then the wait comes early (before the delivery), late or not at all.
       const Ns wait =
-          Dice::align((dice.chance(10) && !slept ? read : delivery) + dice.between(1, 40),
-                      kWaits);
+          Dice::align((dice.chance(10) && !slept ? read : delivery) + dice.between(1, 40), kWaits);
       at = std::max(delivery, wait);
       if (dice.chance(90) && !busy(facts, tid, wait, wait) && !in_none(facts, wait)) {
         facts.waits.push_back({wait, kPid, tid});

@@ -322,9 +322,9 @@ TEST_CASE("a process forks, executes, ends") {
 }
 
 TEST_CASE("a record too short for its kind is counted, and the next one is read") {
-  const auto kind = GENERATE(RECORD_COLLECTION_END, RECORD_IO, RECORD_ARRIVAL, RECORD_SOCKET_SEEN,
-                             RECORD_SOCKET_CLOSED, RECORD_TLS_FREED, RECORD_PROCESS_FORK,
-                             RECORD_LOCK_WAITED);
+  const auto kind =
+      GENERATE(RECORD_COLLECTION_END, RECORD_IO, RECORD_ARRIVAL, RECORD_SOCKET_SEEN,
+               RECORD_SOCKET_CLOSED, RECORD_TLS_FREED, RECORD_PROCESS_FORK, RECORD_LOCK_WAITED);
   CAPTURE(kind);
   const auto lab = decoded(batch({bare(static_cast<u16>(kind), 5), bare(RECORD_WAIT, 6)}));
   CHECK(lab.only<Wait>().at == 6);

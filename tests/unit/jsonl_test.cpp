@@ -204,15 +204,16 @@ TEST_CASE("gap") {
   CHECK(line_of(gap) ==
         R"({"type":"gap","stream":3,"index":4,"pid":42,"from_ns":100,"to_ns":500,"gap_ns":400,)"
         R"("upstream_ns":50,"charged_ns":300,"process_ns":50,"cpu_wait_ns":7,"lock_wait_ns":8,)"
-        R"("but_for_ns":100,"held_ns":9,"over_budget":true,"verdict":"gc-partial","basis":"arrival",)"
+        R"("but_for_ns":100,"held_ns":9,"over_budget":true,"verdict":"gc-partial",)"
+        R"("basis":"arrival",)"
         R"("pauses":[{"id":17,"charged_ns":200},{"id":18,"charged_ns":100}],)"
         R"("exonerated":[19,20],"burst":5})"
         "\n");
   CHECK(line_of(GapFinding{}) ==
         R"({"type":"gap","stream":0,"index":0,"pid":0,"from_ns":0,"to_ns":0,"gap_ns":0,)"
         R"("upstream_ns":0,"charged_ns":0,"process_ns":0,"cpu_wait_ns":null,"lock_wait_ns":null,)"
-        R"("but_for_ns":0,"held_ns":null,"over_budget":false,"verdict":null,"basis":"overlap","pauses":[],)"
-        R"("exonerated":[],"burst":1})"
+        R"("but_for_ns":0,"held_ns":null,"over_budget":false,"verdict":null,"basis":"overlap",)"
+        R"("pauses":[],"exonerated":[],"burst":1})"
         "\n");
 }
 

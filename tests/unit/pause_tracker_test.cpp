@@ -50,7 +50,8 @@ TEST_CASE("a collection carries all that is known of it") {
 TEST_CASE("a trigger belongs to one collection of its thread") {
   Timeline timeline;
   PauseTracker tracker(timeline);
-  tracker.trigger({5, 1, 2, "app.py", 7, "work", true});  // of a collection whose begin was not seen
+  // Of a collection whose begin was not seen.
+  tracker.trigger({5, 1, 2, "app.py", 7, "work", true});
   tracker.begin({10, 1, 2});
   tracker.begin({11, 1, 3});
   tracker.trigger({20, 1, 2, "app.py", 8, "work", true});

@@ -22,10 +22,10 @@ const char* magic_of(FileKind kind) {
 }
 
 // Frame kinds are append-only: the place of an event in this list is its number, from 1 on.
-using FrameOrder = std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded,
-                                StreamBegan, ChunkRead, StreamEnded, WaitBegan, Lost, ProcessEnded,
-                                RecordingEnded, SettingsChanged, InterpreterFound, ThreadFound,
-                                LockWaited>;
+using FrameOrder =
+    std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
+                 StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
+                 InterpreterFound, ThreadFound, LockWaited>;
 static_assert(std::is_same_v<FrameOrder, TimelineEvent>);
 
 template <std::size_t Index = 0>

@@ -164,8 +164,8 @@ struct WaitBegan {
   std::optional<std::uint32_t> run_delay = {};  ///< as that of ChunkRead
 };
 
-/// A thread that had read a chunk slept for a lock at once, until `end`. Of several for one read the
-/// last counts: it slept on after the others.
+/// A thread that had read a chunk slept for a lock at once, until `end`. Of several for one read
+/// the last counts: it slept on after the others.
 struct LockWaited {
   Ns begin;
   Ns end;
