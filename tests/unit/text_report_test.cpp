@@ -285,6 +285,29 @@ TEST_CASE(
   CHECK_THAT(report_of(ms(140), Verdict::upstream), !ContainsSubstring("CPU:"));
 }
 
+TEST_CASE("where the interpreter lock is what the process lacked, the report says so") {
+  const auto report_of = [](Ns lock_wait, Ns cpu_wait) {
+    auto lacking = gap(1, ms(500), ms(150), ms(10), 0, Verdict::process);
+    lacking.lock_wait = lock_wait;
+    lacking.cpu_wait = cpu_wait;
+    SummaryFinding summary;
+    summary.pid = 4242;
+    summary.gap = {1, ms(150), ms(150), ms(150), ms(150)};
+    summary.verdicts[Verdict::process] = 1;
+    summary.over_budget = 1;
+    summary.budget_kept = summary.but_for_kept = false;
+    return report({session(), process(), lacking, summary});
+  };
+  const std::string lacked = report_of(ms(130), 0);
+  CHECK_THAT(lacked,
+             ContainsSubstring("what to do\n  No lock: in 1 of 1 gap with the verdict process"));
+  CHECK_THAT(lacked, ContainsSubstring("130 ms of 140 ms"));
+  CHECK_THAT(lacked, ContainsSubstring("waited for the interpreter lock for 130 ms"));
+  CHECK_THAT(report_of(ms(70), 0), !ContainsSubstring("lock"));
+  // It looks for the lock now and then: without a CPU that, too, is late.
+  CHECK_THAT(report_of(ms(130), ms(100)), !ContainsSubstring("lock"));
+}
+
 TEST_CASE("a narrow page is kept to") {
   CHECK(widest_line(report(broken(), {.width = 80})) <= 80);
   CHECK(widest_line(report(broken(), {.width = 1'000})) <= 100);

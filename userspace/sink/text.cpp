@@ -114,9 +114,9 @@ void TextSink::add(const GapFinding& gap) {
   stream.above_budget += std::max<Ns>(gap.gap - budget, 0);
   keep_if_among_worst(report.worst, gap);
   if (lacked_cpu(gap)) {
-    ++report.no_cpu.gaps;
-    report.no_cpu.process += gap.process;
-    report.no_cpu.waited += *gap.cpu_wait;
+    report.no_cpu.add(gap.process, *gap.cpu_wait);
+  } else if (lacked_lock(gap)) {
+    report.no_lock.add(gap.process, *gap.lock_wait);
   }
   const bool convicts = gap.verdict == Verdict::gc || gap.verdict == Verdict::gc_partial;
   if (!convicts) return;

@@ -75,6 +75,17 @@ std::string_view cure_for(std::optional<std::int32_t> generation, bool free_thre
          "runs.";
 }
 
+bool is_most(std::optional<Ns> waited, Ns process) { return waited && *waited * 2 > process; }
+
+std::string of_gaps(const ProcessWaits& waits, std::uint64_t process_verdicts) {
+  return format_count(waits.gaps) + " of " + counted(process_verdicts, "gap", "gaps") +
+         " with the verdict process";
+}
+
+std::string of_process(const ProcessWaits& waits) {
+  return format_duration(waits.waited) + " of " + format_duration(waits.process);
+}
+
 }  // namespace
 
 bool is_descheduled(const PauseRecord& pause) {
@@ -84,17 +95,26 @@ bool is_descheduled(const PauseRecord& pause) {
 }
 
 bool lacked_cpu(const GapFinding& gap) {
-  return gap.verdict == Verdict::process && gap.cpu_wait && *gap.cpu_wait * 2 > gap.process;
+  return gap.verdict == Verdict::process && is_most(gap.cpu_wait, gap.process);
+}
+
+bool lacked_lock(const GapFinding& gap) {
+  return gap.verdict == Verdict::process && is_most(gap.lock_wait, gap.process);
 }
 
 std::string cpu_hint(const ProcessReport& process, std::uint64_t process_verdicts) {
-  const NoCpu& no_cpu = process.no_cpu;
-  if (no_cpu.gaps == 0) return "";
-  return "No CPU: in " + format_count(no_cpu.gaps) + " of " +
-         counted(process_verdicts, "gap", "gaps") +
-         " with the verdict process the thread was ready to run, but had no CPU for " +
-         format_duration(no_cpu.waited) + " of " + format_duration(no_cpu.process) +
+  if (process.no_cpu.gaps == 0) return "";
+  return "No CPU: in " + of_gaps(process.no_cpu, process_verdicts) +
+         " the thread was ready to run, but had no CPU for " + of_process(process.no_cpu) +
          ". The cure is CPU (limits, quotas, busy neighbours), not the program.";
+}
+
+std::string lock_hint(const ProcessReport& process, std::uint64_t process_verdicts) {
+  if (process.no_lock.gaps == 0) return "";
+  return "No lock: in " + of_gaps(process.no_lock, process_verdicts) +
+         " the thread had read the chunk and waited for the interpreter lock for " +
+         of_process(process.no_lock) +
+         ". Another thread computed: the cure is another process for that work.";
 }
 
 std::string reading_hint(const ProcessReport& process) {

@@ -18,7 +18,11 @@ std::string reading_hint(const ProcessReport& process);
 /// Whether most of the process's part of a gap with that verdict was spent without a CPU.
 bool lacked_cpu(const GapFinding& gap);
 
-/// What such gaps tell; empty if there are none.
+/// Whether most of it was spent on waiting for the interpreter lock.
+bool lacked_lock(const GapFinding& gap);
+
+/// What such gaps tell, a paragraph each; empty if there are none.
 std::string cpu_hint(const ProcessReport& process, std::uint64_t process_verdicts);
+std::string lock_hint(const ProcessReport& process, std::uint64_t process_verdicts);
 
 }  // namespace gcause

@@ -184,6 +184,9 @@ void add_notes(Table& table, const ProcessReport& process, const GapFinding& gap
   if (lacked_cpu(gap)) {
     table.note("runnable without a CPU for " + format_duration(*gap.cpu_wait) +
                " of the process time: the cure is CPU");
+  } else if (lacked_lock(gap)) {
+    table.note("waited for the interpreter lock for " + format_duration(*gap.lock_wait) +
+               " of the process time: another thread computed");
   }
 }
 
@@ -459,8 +462,10 @@ std::string section(const Page& page, const ProcessReport& process) {
     const std::string hint = reading_hint(process);
     if (!hint.empty()) hints += wrap(hint, page.width, "  ");
   }
-  const std::string cpu = cpu_hint(process, verdict_count(summary, Verdict::process));
-  if (!cpu.empty()) hints += wrap(cpu, page.width, "  ");
+  for (const auto hint : {cpu_hint, lock_hint}) {
+    const std::string text = hint(process, verdict_count(summary, Verdict::process));
+    if (!text.empty()) hints += wrap(text, page.width, "  ");
+  }
   if (!hints.empty()) out += page.title("what to do") + hints;
   return out + pauses(page, process, summary) + streams(page, process, summary);
 }

@@ -35,11 +35,17 @@ struct CollectorWork {
   Ns cpu = 0;
 };
 
-/// Gaps with the verdict process in which most of the process's part was spent without a CPU.
-struct NoCpu {
+/// Gaps with the verdict process in which most of the process's part was one kind of waiting.
+struct ProcessWaits {
   std::uint64_t gaps = 0;
   Ns process = 0;  ///< sum of their process's parts
-  Ns waited = 0;   ///< and of that without a CPU
+  Ns waited = 0;   ///< and of the waiting
+
+  void add(Ns process_part, Ns waiting) {
+    ++gaps;
+    process += process_part;
+    waited += waiting;
+  }
 };
 
 struct StreamRecord {
@@ -67,7 +73,8 @@ struct ProcessReport {
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
-  NoCpu no_cpu;
+  ProcessWaits no_cpu;
+  ProcessWaits no_lock;  ///< for the interpreter lock
   std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
   std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };
