@@ -8,20 +8,10 @@
 #include <string>
 
 #include "recording/timeline.h"
-#include "stream/arrival_log.h"
+#include "stream/event_stream.h"
 #include "stream/http1_parser.h"
-#include "stream/sse_parser.h"
 
 namespace gcause {
-
-/// One piece of what a read handed to the program.
-struct ReadPiece {
-  Ns at;  ///< the read returned
-  std::uint32_t tid;
-  std::span<const std::byte> bytes;
-  PieceArrival arrival;
-  std::optional<std::uint32_t> run_delay = {};  ///< as that of Io
-};
 
 /// The plaintext of one connection: HTTP/1.1 responses read, requests written, and the event
 /// streams among the responses. Writes streams and chunks to the timeline.
@@ -59,26 +49,10 @@ class Connection : private Http1ResponseHandler {
   bool in_stream() const { return stream_.has_value(); }
 
  private:
-  struct Stream {
-    std::uint64_t id;
-    std::uint32_t chunks = 0;
-    std::uint64_t other_events = 0;
-    std::uint64_t bytes = 0;
-    std::uint32_t model_tries = 0;
-    std::optional<std::string> model;
-    bool said_done = false;
-    bool until_close = false;
-    Ns done_at = 0;
-    SseParser parser;
-  };
-
   void on_head(const ResponseHead& head) override;
   void on_body(std::span<const std::byte> piece, std::size_t end) override;
   void on_body_skipped(std::uint64_t count) override;
   void on_end(bool complete) override;
-
-  void take_event(const SseParser::Event& event, std::size_t end);
-  void end_stream(StreamEnd end);
 
   TimelineConsumer& timeline_;
   std::uint64_t& next_stream_;
@@ -88,7 +62,7 @@ class Connection : private Http1ResponseHandler {
   Http1ResponseParser response_;
   Http1RequestParser request_;
   std::optional<Ns> request_end_;
-  std::optional<Stream> stream_;
+  std::optional<EventStream> stream_;
 
   // What the callbacks of the parser need to know of the read at hand.
   const ReadPiece* piece_ = nullptr;
