@@ -17,12 +17,23 @@ enum target_flags {
 	TARGET_WORLD_PROBED = 2, /* stops of the world are seen: each collection makes one at least */
 };
 
+/*
+ * How much further down on the stack a thread sleeps for the interpreter lock than it had made its read,
+ * by majority of those that slept at once. Both are called by one C function of CPython, so this is one
+ * number for a kind of read and a build. The kernel side's own.
+ */
+struct lock_depth {
+	s64 bytes;
+	u32 votes;
+	u32 reserved;
+};
+
 /* One followed process: the value of the map "targets", keyed by pid. */
 struct target {
 	u64 runtime; /* address of _PyRuntime in the process; 0, if not known */
 	u64 code_type; /* address of PyCode_Type; 0, if not known: then nothing is said of triggers */
 	u64 trigger_ns; /* a pause of at least this length has its trigger read */
-	u64 lock_address; /* of the interpreter lock's futex, as sleeps on it told; the kernel side's own */
+	struct lock_depth lock_depths[2]; /* for reads of sockets, and of TLS libraries */
 	u32 flags; /* enum target_flags */
 	struct python_layout layout;
 };
@@ -62,15 +73,15 @@ enum tls_call {
 #define SCRATCH_SLOTS 4
 /*
  * CPU time of a thread from its read to the sleep for the interpreter lock, and from a wake-up to the next
- * one: as a rule, and at most where another sign agrees. A thread that has got the lock keeps it for 5 ms.
+ * one: as a rule, and at most. A thread that has got the lock keeps it for 5 ms.
  */
 #define LOCK_AT_ONCE_NS 50000
-#define LOCK_FIRST_NS 300000
-#define LOCK_AGAIN_NS 2000000
+#define LOCK_AT_MOST_NS 2000000
+#define LOCK_VOTES 32 /* at most */
 #define LOCK_SPAN 256 /* bytes that hold the futexes of a lock, and the frames of those who sleep on them */
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
-GCAUSE_ASSERT(sizeof(struct target) == 36 + sizeof(struct python_layout), "target");
+GCAUSE_ASSERT(sizeof(struct target) == 60 + sizeof(struct python_layout), "target");
 GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
 
 #endif

@@ -236,7 +236,7 @@ static __always_inline void finish_call(struct io *io, struct thread *thread, st
 	} else {
 		limit_capture(io);
 		if (!write && io->result > 0) {
-			has_read(thread, io->ns);
+			has_read(thread, READ_BY_SOCKET, io->ns);
 			thread->read_ns = io->ns;
 		}
 	}
@@ -268,11 +268,14 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	struct io io = {};
 	u32 call;
 
-	if (!maybe_target[filter_slot(ids.pid)] || !active || is_try_again(result))
+	if (!maybe_target[filter_slot(ids.pid)] || !active)
 		return 0;
 	io.ids = ids;
 	thread = target_thread(ids);
 	if (!thread)
+		return 0;
+	thread->lock = LOCK_OVER; /* whoever makes a call has the lock, or had it just now */
+	if (is_try_again(result))
 		return 0;
 	/* The tracepoint hands over a typed pointer: plain loads, where helpers would cost more. */
 	facts.family = sk->__sk_common.skc_family;
@@ -288,6 +291,8 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	io.result = result;
 	io.flags = flags;
 	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (!thread->tls_depth)
+		thread->read_stack = PT_REGS_SP(regs);
 	call = libc_call_of(SYSCALL_NUMBER(regs));
 	if (!find_buffer(&io, call, SYSCALL_ARGUMENT_2(regs), SYSCALL_ARGUMENT_3(regs))) {
 		if (!call)
@@ -452,54 +457,76 @@ static __always_inline bool is_near(u64 one, u64 other)
 	return one - other + LOCK_SPAN < 2 * LOCK_SPAN;
 }
 
-/*
- * Whether a thread that has just read sleeps for the interpreter lock: hardly any code ran since. Where
- * the host took the CPU away in between, which counts as code, the address of earlier sleeps tells.
- */
-static __always_inline bool is_first_sleep(struct task_struct *task, u64 address, u64 cpu)
+/* Counts a vote for a depth; whether it is the one that has most. */
+static __always_inline bool vote(struct lock_depth *depth, s64 bytes, bool counts)
+{
+	if (depth->bytes == bytes && depth->votes) {
+		if (counts && depth->votes < LOCK_VOTES)
+			depth->votes++;
+		return true;
+	}
+	if (!counts)
+		return false;
+	if (depth->votes) {
+		depth->votes--;
+		return false;
+	}
+	depth->bytes = bytes;
+	depth->votes = 1;
+	return true;
+}
+
+/* Whether a thread that has just read sleeps for the interpreter lock: it does so in the same function. */
+static __always_inline bool is_first_sleep(struct thread *thread, struct task_struct *task,
+					   struct pt_regs *regs, bool at_once)
 {
 	u32 pid = ids_of(task).pid;
 	struct target *target = bpf_map_lookup_elem(&targets, &pid);
+	struct lock_depth *depth;
 
-	if (!target || cpu > LOCK_FIRST_NS)
+	if (!target)
 		return false;
-	if (cpu < LOCK_AT_ONCE_NS)
-		target->lock_address = address;
-	return is_near(address, target->lock_address);
+	depth = &target->lock_depths[thread->read_layer == READ_BY_TLS];
+	return vote(depth, thread->read_stack - PT_REGS_SP(regs), at_once);
 }
 
-/* Whether it is still the same wait: the function that sleeps has not returned. */
-static __always_inline bool is_next_sleep(const struct thread *thread, struct pt_regs *regs, u64 cpu)
+/* And whether it still does: the futexes of a lock, and the frames that sleep on them, are neighbours. */
+static __always_inline bool is_next_sleep(const struct thread *thread, struct pt_regs *regs)
 {
-	return cpu < LOCK_AT_ONCE_NS ||
-	       (cpu < LOCK_AGAIN_NS && is_near(PT_REGS_SP(regs), thread->lock_stack));
+	return is_near(SYSCALL_ARGUMENT_1(regs), thread->lock_address) &&
+	       is_near(PT_REGS_SP(regs), thread->lock_stack);
 }
 
 /*
  * A thread that has read blocks in something other than a wait. CPython sleeps 5 ms at a time for its
- * lock, and those sleeps are one wait.
+ * lock, and those sleeps are one wait. Before the first it may sleep for a moment on the mutex that guards
+ * the lock, which says nothing.
  */
 static __always_inline void blocks_for_lock(struct thread *thread, struct task_struct *task,
 					    struct pt_regs *regs)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 address = SYSCALL_ARGUMENT_1(regs);
 	u64 cpu = cpu_time_of(task, now) - thread->lock_cpu;
+	bool at_once = cpu < LOCK_AT_ONCE_NS;
 
 	if (thread->lock != LOCK_POSSIBLE)
 		return;
-	thread->lock = LOCK_OVER;
-	if (SYSCALL_NUMBER(regs) != NR_FUTEX)
-		return;
-	if (!thread->lock_begin_ns) {
-		if (!is_first_sleep(task, address, cpu))
-			return;
-		thread->lock_begin_ns = now;
-		thread->lock_address = address;
-	} else if (!is_near(address, thread->lock_address) || !is_next_sleep(thread, regs, cpu)) {
+	if (SYSCALL_NUMBER(regs) != NR_FUTEX || cpu > LOCK_AT_MOST_NS) {
+		thread->lock = LOCK_OVER;
 		return;
 	}
-	thread->lock_stack = PT_REGS_SP(regs);
+	if (!thread->lock_begin_ns) {
+		if (!is_first_sleep(thread, task, regs, at_once)) {
+			thread->lock = at_once ? LOCK_POSSIBLE : LOCK_OVER;
+			return;
+		}
+		thread->lock_begin_ns = now;
+		thread->lock_address = SYSCALL_ARGUMENT_1(regs);
+		thread->lock_stack = PT_REGS_SP(regs);
+	} else if (!is_next_sleep(thread, regs)) {
+		thread->lock = LOCK_OVER;
+		return;
+	}
 	thread->lock = LOCK_ASLEEP;
 }
 
@@ -597,6 +624,9 @@ int BPF_UPROBE(libc_enter, int fd, u64 address, u64 count)
 	thread = this_thread();
 	if (!thread)
 		return 0;
+	thread->lock = LOCK_OVER;
+	if (!thread->tls_depth)
+		thread->read_stack = PT_REGS_SP(ctx);
 	thread->libc_begin_ns = bpf_ktime_get_ns();
 	thread->libc_call = call;
 	thread->libc_fd = fd;

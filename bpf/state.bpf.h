@@ -36,6 +36,11 @@ struct gc_counters {
 	s64 uncollectable;
 };
 
+enum read_layer {
+	READ_BY_SOCKET = 0,
+	READ_BY_TLS = 1,
+};
+
 /* A wait for the interpreter lock, as it follows on a read. */
 enum lock_state {
 	LOCK_OVER = 0, /* the thread went on, or has not read */
@@ -77,6 +82,9 @@ struct thread {
 	u64 lock_begin_ns; /* of the first sleep; 0: none yet */
 	u64 lock_address; /* of its futex */
 	u64 lock_stack; /* stack pointer in the last sleep */
+	u64 read_stack; /* and in the read before */
+	u32 read_layer; /* index into lock_depths */
+	u32 reserved2;
 	u64 lock_cpu; /* CPU time of the thread when it had read, or woke */
 	/* the socket read that was traced last, until it is seen to return */
 	u64 read_ns;
@@ -334,9 +342,10 @@ static __always_inline u64 cpu_time(u64 now)
 }
 
 /* A read of this thread brought something: it will ask for more, and may have to wait for a lock first. */
-static __always_inline void has_read(struct thread *thread, u64 now)
+static __always_inline void has_read(struct thread *thread, u32 layer, u64 now)
 {
 	thread->owes_wait = 1;
+	thread->read_layer = layer;
 	thread->lock = LOCK_POSSIBLE;
 	thread->lock_begin_ns = 0;
 	thread->lock_cpu = cpu_time(now);

@@ -14,6 +14,8 @@ int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
 	thread = this_thread();
 	if (!thread || thread->tls_depth++)
 		return 0;
+	thread->lock = LOCK_OVER;
+	thread->read_stack = PT_REGS_SP(ctx);
 	thread->tls_begin_ns = bpf_ktime_get_ns();
 	thread->tls_connection = connection;
 	thread->tls_buffer = buffer;
@@ -46,7 +48,7 @@ static __always_inline int tls_ended(u64 call, int result)
 		return 0;
 	}
 	if (!write)
-		has_read(thread, now);
+		has_read(thread, READ_BY_TLS, now);
 	io.ids = current_ids();
 	io.ns = now;
 	io.begin_ns = thread->tls_begin_ns;

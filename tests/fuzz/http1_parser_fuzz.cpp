@@ -32,7 +32,7 @@ class Checker final : public gcause::Http1ResponseHandler {
 
   void on_head(const gcause::ResponseHead& head) override {
     require(!in_response_);
-    require(head.status == 101 || (head.status >= 200 && head.status <= 999));
+    require(head.status == 0 || head.status == 101 || (head.status >= 200 && head.status <= 999));
     require(head.content_type.size() < Http1ResponseParser::kMaxHead);
     in_response_ = true;
   }

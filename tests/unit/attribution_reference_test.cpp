@@ -110,7 +110,8 @@ Ns free_at(const Facts& facts, std::uint32_t tid, Ns read) {
 Ns delivery_of(const Facts& facts, const Chunk& chunk) {
   Ns delivery = free_at(facts, chunk.tid, chunk.read);
   for (const auto& lock : facts.locks) {
-    if (lock.tid == chunk.tid && lock.begin == chunk.read) delivery = std::max(delivery, lock.end);
+    if (lock.tid != chunk.tid || lock.begin != chunk.read) continue;
+    delivery = std::max(delivery, free_at(facts, chunk.tid, lock.end));
   }
   return delivery;
 }
@@ -220,12 +221,12 @@ std::vector<Read> make_reads(Facts& facts, Dice& dice) {
       if (busy(facts, tid, read, delivery)) continue;
       reads.push_back({read, tid});
       const Ns lock_end = delivery + dice.between(1, 30);
-      const bool slept = dice.chance(25) && !busy(facts, tid, read, lock_end);
+      const bool slept = dice.chance(25) && !busy(facts, tid, read, free_at(facts, tid, lock_end));
       if (slept) {
         // Woken before, and asleep again.
         facts.locks.push_back({read, dice.between(read, lock_end), kPid, tid});
         facts.locks.push_back({read, lock_end, kPid, tid});
-        delivery = lock_end;
+        delivery = free_at(facts, tid, lock_end);
       }
       // Now and then the wait comes early (before the delivery), late or not at all.
       const Ns wait =

@@ -284,6 +284,17 @@ TEST_CASE("a thread that slept for the lock behind its read goes on when it has 
   CHECK(gap.verdict == Verdict::gc);
 }
 
+TEST_CASE("a thread that wakes inside of a pause does not have the lock") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).wait(1).pause_begins(kOther, ms(40)).chunk(1, ms(50), ms(49));
+  court.slept_for_lock(ms(50), ms(60)).pause_ends(kOther, ms(40), ms(250)).wait(ms(256)).end();
+  CHECK(court.gap(1, 1).to == ms(250));
+  Court late;
+  late.stream(1).chunk(1, 0, 0).wait(1).chunk(1, ms(50), ms(49)).pause_begins(kOther, ms(51));
+  late.slept_for_lock(ms(50), ms(60)).pause_ends(kOther, ms(51), ms(250)).wait(ms(256)).end();
+  CHECK(late.gap(1, 1).to == ms(250));
+}
+
 TEST_CASE("a lock is the newest read's, of the same thread, before it asks for more") {
   Court court;
   court.stream(1).chunk(1, 0, 0).slept_for_lock(1, 2, kOther).chunk(1, ms(200), ms(200));

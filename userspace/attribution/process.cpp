@@ -72,7 +72,12 @@ std::optional<Ns> Attribution::Process::delivery_of(const Undelivered& pending, 
   } else if (!delivery || (!pending.wait && now - *delivery < kPatience)) {
     return std::nullopt;
   }
-  delivery = std::max(*delivery, pending.lock_end.value_or(*delivery));
+  if (pending.lock_end) {
+    // A thread that woke inside of a pause had looked for the lock in vain.
+    const auto locked = log_.free_at(chunk.tid, *pending.lock_end);
+    if (!locked && now != kForever) return std::nullopt;
+    delivery = std::max(*delivery, locked.value_or(*pending.lock_end));
+  }
   if (now != kForever && !log_.settled(*delivery)) return std::nullopt;
   return delivery;
 }

@@ -74,7 +74,7 @@ struct ProcessReport {
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
   ProcessWaits no_cpu;
-  ProcessWaits no_lock;  ///< for the interpreter lock
+  ProcessWaits no_lock;                             ///< for the interpreter lock
   std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
   std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };

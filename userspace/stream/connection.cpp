@@ -54,17 +54,18 @@ void Connection::ended(StreamEnd end, Ns at) {
 
 void Connection::on_head(const ResponseHead& head) {
   // Encoded bodies are not read: their events cannot be told apart.
-  if (head.content_type != "text/event-stream" || !head.content_encoding.empty()) return;
+  if (head.content_type != kEventStream || !head.content_encoding.empty()) return;
   StreamBegan began{};
   began.id = next_stream_++;
   began.pid = pid_;
   began.direction = StreamDirection::read;
   began.peer = peer_;
-  began.host = request_.head().host;
+  const bool is_answer = head.status != 0;  // to a request that was seen, if one was
+  if (is_answer) began.host = request_.head().host;
   began.tls = tls_;
   began.protocol = StreamProtocol::http1;
   began.begin = now_;
-  began.request_end = request_end_;
+  if (is_answer) began.request_end = request_end_;
   stream_.emplace(timeline_, began, !head.chunked && !head.content_length);
 }
 

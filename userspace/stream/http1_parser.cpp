@@ -4,139 +4,20 @@
 #include <algorithm>
 #include <array>
 
+#include "stream/http1_fields.h"
+#include "stream/mid_body.h"
+
 namespace gcause {
 namespace {
 
 constexpr std::string_view kVersionPrefix = "HTTP/1.";
 constexpr std::size_t kLongestMethod = 7;
 constexpr std::size_t kMaxHost = 255;
-constexpr std::size_t kMaxMediaType = 255;  // RFC 6838, 4.2: 127 characters on each side
 
 constexpr std::size_t kNone = std::string_view::npos;
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
-constexpr bool is_visible(char c) { return c > 0x20 && c < 0x7F; }
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
-/// The value of a hexadecimal digit, or -1.
-constexpr int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char l = lower(c);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), lower);
-  return result;
-}
-
-bool is_all_visible(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), is_visible);
-}
-
-/// `line` without the CR of its line end.
-std::string_view without_cr(std::string_view line) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-/// Calls `use(element)` for the elements of a comma-separated list, trimmed, without empty ones.
-template <typename Use>
-void for_each_element(std::string_view list, Use use) {
-  while (!list.empty()) {
-    const std::size_t comma = list.find(',');
-    const std::string_view element = trimmed(list.substr(0, comma));
-    if (!element.empty()) use(element);
-    if (comma == kNone) return;
-    list.remove_prefix(comma + 1);
-  }
-}
-
-struct Field {
-  std::string name;  ///< in lower case
-  std::string_view value;
-};
-
-/// A header line, or nothing if it has no colon or continues the line before.
-std::optional<Field> parse_field(std::string_view line) {
-  const std::size_t colon = line.find(':');
-  if (colon == kNone || colon == 0 || is_blank(line.front())) return std::nullopt;
-  return Field{lowered(trimmed(line.substr(0, colon))), trimmed(line.substr(colon + 1))};
-}
-
-void append_element(std::string& list, std::string_view element) {
-  if (!list.empty()) list += ", ";
-  list += element;
-}
-
-/// The fields of a response head that rule its body, put together from all their lines.
-struct BodyFields {
-  std::string media_type;
-  std::string content_codings;
-  std::string transfer_codings;  ///< other than chunked and identity
-  bool has_transfer_encoding = false;
-  bool chunked_last = false;
-  bool close = false;
-  bool keep_alive = false;
-  bool bad_length = false;
-  std::optional<std::uint64_t> length;
-
-  void add(const Field& field);
-
- private:
-  void add_length(std::string_view digits);
-};
-
-void BodyFields::add(const Field& field) {
-  const std::string value = lowered(field.value);
-  if (field.name == "content-type") {
-    media_type = trimmed(std::string_view(value).substr(0, value.find(';')));
-    if (media_type.size() > kMaxMediaType || !is_all_visible(media_type)) media_type.clear();
-  } else if (field.name == "content-length") {
-    for_each_element(value, [&](std::string_view element) { add_length(element); });
-  } else if (field.name == "content-encoding") {
-    for_each_element(value, [&](std::string_view coding) {
-      if (coding != "identity") append_element(content_codings, coding);
-    });
-  } else if (field.name == "transfer-encoding") {
-    for_each_element(value, [&](std::string_view coding) {
-      if (coding == "identity") return;  // of RFC 2616; means none
-      has_transfer_encoding = true;
-      chunked_last = coding == "chunked";
-      if (!chunked_last) append_element(transfer_codings, coding);
-    });
-  } else if (field.name == "connection") {
-    for_each_element(value, [&](std::string_view option) {
-      close = close || option == "close";
-      keep_alive = keep_alive || option == "keep-alive";
-    });
-  }
-}
-
-/// RFC 9112, 6.3: a length that is no number, or two that differ, cannot be recovered from.
-void BodyFields::add_length(std::string_view digits) {
-  std::uint64_t value = 0;
-  for (const char c : digits) {
-    if (!is_digit(c) || value > (UINT64_MAX >> 1) / 10 - 1) {
-      bad_length = true;
-      return;
-    }
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  bad_length = bad_length || (length && *length != value);
-  length = value;
 }
 
 struct StatusLine {
@@ -197,7 +78,8 @@ Match match_request_line(std::string_view text) {
 }  // namespace
 
 Http1ResponseParser::Http1ResponseParser(Start start)
-    : state_(start == Start::connection_begin ? State::head : State::lost) {}
+    : state_(start == Start::connection_begin ? State::head : State::lost),
+      may_resume_(start == Start::unknown) {}
 
 bool Http1ResponseParser::in_body() const {
   switch (state_) {
@@ -226,10 +108,11 @@ bool Http1ResponseParser::in_body() const {
 void Http1ResponseParser::feed(std::span<const std::byte> bytes, Http1ResponseHandler& handler) {
   const std::string_view text = as_text(bytes);
   const bool begins_response = text.starts_with(kVersionPrefix);
+  if (unframed_) reframe(text, handler);
   bool resumed = state_ == State::lost;
   if (resumed) {
-    if (!begins_response) return;
-    begin_head();
+    if (!begins_response && !resume(text, handler)) return;
+    if (begins_response) begin_head();
   }
   std::size_t at = 0;
   while (at < text.size()) {
@@ -242,6 +125,31 @@ void Http1ResponseParser::feed(std::span<const std::byte> bytes, Http1ResponseHa
     begin_head();
     at = 0;
   }
+}
+
+/// Whether the text, behind a place that was lost, goes on with an event stream.
+bool Http1ResponseParser::resume(std::string_view text, Http1ResponseHandler& handler) {
+  const MidBody found = may_resume_ ? match_mid_body(text) : MidBody::no;
+  if (found == MidBody::no) return false;
+  ResponseHead head{};
+  head.content_type = kEventStream;
+  head.chunked = found == MidBody::chunked;
+  head.close = !head.chunked;
+  handler.on_head(head);
+  remaining_ = 0;
+  state_ = State::body_until_eof;
+  unframed_ = true;
+  reframe(text, handler);
+  return true;
+}
+
+/// At a read of a body of which nothing says how it is framed, and where it is over.
+void Http1ResponseParser::reframe(std::string_view text, Http1ResponseHandler& handler) {
+  if (text.starts_with(kVersionPrefix)) return end_body(false, State::lost, handler);
+  if (match_mid_body(text) != MidBody::chunked) return;
+  unframed_ = false;
+  begin_size();
+  if (text.starts_with("\r\n")) state_ = State::chunk_data_end;
 }
 
 /// Takes one element of the state machine from `text` at `at` and returns the index behind it.
@@ -341,6 +249,7 @@ void Http1ResponseParser::begin_body(const ResponseHead& head, Http1ResponseHand
       !tunnel && !no_body && status != 101 && !head.chunked && !head.content_length.has_value();
   ResponseHead told = head;
   told.close = head.close || until_eof;
+  may_resume_ = head.content_type == kEventStream;
   handler.on_head(told);
 
   if (status == 101 || tunnel) return end_body(true, State::upgraded, handler);
@@ -465,6 +374,7 @@ void Http1ResponseParser::begin_head() {
 void Http1ResponseParser::end_body(bool complete, State next, Http1ResponseHandler& handler) {
   begin_head();
   state_ = next;
+  unframed_ = false;
   handler.on_end(complete);
 }
 

@@ -10,9 +10,12 @@
 
 namespace gcause {
 
+/// The media type of server-sent events.
+inline constexpr std::string_view kEventStream = "text/event-stream";
+
 /// What the head of a response says about its body. The views are valid during `on_head` only.
 struct ResponseHead {
-  int status;                     ///< 101, or 200 to 599 as a rule; never another 1xx
+  int status;  ///< 101, or 200 to 599 as a rule; never another 1xx; 0: the head was not seen
   std::string_view content_type;  ///< media type in lower case, without parameters; empty: none
   /// Codings of the content in lower case, as listed; a transfer coding other than chunked counts
   /// as one. Empty: the body can be read as it is.
@@ -49,7 +52,8 @@ class Http1ResponseHandler {
 ///
 /// Where the bytes make no sense, or some are missing, the parser is *lost*: it then looks only at
 /// the first bytes of each fed span for a status line, because that is where a response begins in
-/// practice, and because a body may contain anything.
+/// practice, and because a body may contain anything. A connection that was in the middle of an
+/// event stream is taken up at a read that begins with an event: with a head of status 0.
 class Http1ResponseParser {
  public:
   static constexpr std::size_t kMaxHead = 65536;  ///< bytes
@@ -112,6 +116,8 @@ class Http1ResponseParser {
     closed,
   };
 
+  bool resume(std::string_view text, Http1ResponseHandler& handler);
+  void reframe(std::string_view text, Http1ResponseHandler& handler);
   std::size_t step(std::string_view text, std::size_t at, Http1ResponseHandler& handler);
   std::size_t take_head(std::string_view text, std::size_t at, Http1ResponseHandler& handler);
   std::size_t take_body(std::string_view text, std::size_t at, Http1ResponseHandler& handler);
@@ -130,6 +136,9 @@ class Http1ResponseParser {
   bool expect_no_body_ = false;
   bool expect_tunnel_ = false;
   bool size_has_digits_ = false;
+  /// What was seen last may go on where the place is lost: an event stream, or nothing at all.
+  bool may_resume_ = false;
+  bool unframed_ = false;        ///< it was taken up at an event: how it is framed is not known
   std::uint64_t remaining_ = 0;  ///< of the body or of the chunk; the size while it is being read
   std::string head_;             ///< the head so far, with its line ends
   std::size_t line_begin_ = 0;   ///< of the last line in `head_`

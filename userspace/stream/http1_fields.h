@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gcause {
+
+// Header fields of HTTP/1.x (RFC 9110, 5; RFC 9112, 5), as far as they rule a body or name a host.
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
+constexpr bool is_visible(char c) { return c > 0x20 && c < 0x7F; }
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+/// The value of a hexadecimal digit, or -1.
+constexpr int hex_value(char c) {
+  if (is_digit(c)) return c - '0';
+  const char l = lower(c);
+  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}
+
+bool is_all_visible(std::string_view text);
+
+/// `line` without the CR of its line end.
+std::string_view without_cr(std::string_view line);
+
+void append_element(std::string& list, std::string_view element);
+
+struct Field {
+  std::string name;  ///< in lower case
+  std::string_view value;
+};
+
+/// A header line, or nothing if it has no colon or continues the line before.
+std::optional<Field> parse_field(std::string_view line);
+
+/// The fields of a response head that rule its body, put together from all their lines.
+struct BodyFields {
+  std::string media_type;
+  std::string content_codings;
+  std::string transfer_codings;  ///< other than chunked and identity
+  bool has_transfer_encoding = false;
+  bool chunked_last = false;
+  bool close = false;
+  bool keep_alive = false;
+  bool bad_length = false;
+  std::optional<std::uint64_t> length;
+
+  void add(const Field& field);
+
+ private:
+  void add_length(std::string_view digits);
+};
+
+}  // namespace gcause
