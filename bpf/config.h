@@ -73,10 +73,12 @@ enum tls_call {
 #define SCRATCH_SLOTS 4
 /*
  * CPU time of a thread from its read to the sleep for the interpreter lock, and from a wake-up to the next
- * one: as a rule, and at most. A thread that has got the lock keeps it for 5 ms.
+ * one: where nothing comes between, where little does, and at most, on a machine whose host takes its CPUs
+ * away in between.
  */
 #define LOCK_AT_ONCE_NS 50000
-#define LOCK_AT_MOST_NS 2000000
+#define LOCK_SOON_NS 2000000
+#define LOCK_AT_MOST_NS 50000000
 #define LOCK_VOTES 32 /* at most */
 #define LOCK_SPAN 256 /* bytes that hold the futexes of a lock, and the frames of those who sleep on them */
 

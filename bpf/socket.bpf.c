@@ -490,24 +490,29 @@ static __always_inline bool is_first_sleep(struct thread *thread, struct task_st
 	return vote(depth, thread->read_stack - PT_REGS_SP(regs), at_once);
 }
 
-/* And whether it still does: the futexes of a lock, and the frames that sleep on them, are neighbours. */
-static __always_inline bool is_next_sleep(const struct thread *thread, struct pt_regs *regs)
+/*
+ * And whether it still does: in the same frame, or in its neighbour, that sleeps on the mutex. The futexes of
+ * a lock are neighbours, too.
+ */
+static __always_inline bool is_next_sleep(const struct thread *thread, struct pt_regs *regs, u64 cpu)
 {
+	u64 stack = PT_REGS_SP(regs);
+
 	return is_near(SYSCALL_ARGUMENT_1(regs), thread->lock_address) &&
-	       is_near(PT_REGS_SP(regs), thread->lock_stack);
+	       (stack == thread->lock_stack ||
+		(cpu < LOCK_SOON_NS && is_near(stack, thread->lock_stack)));
 }
 
 /*
  * A thread that has read blocks in something other than a wait. CPython sleeps 5 ms at a time for its
  * lock, and those sleeps are one wait. Before the first it may sleep for a moment on the mutex that guards
- * the lock, which says nothing.
+ * the lock, or on something else, which says nothing.
  */
 static __always_inline void blocks_for_lock(struct thread *thread, struct task_struct *task,
 					    struct pt_regs *regs)
 {
 	u64 now = bpf_ktime_get_ns();
 	u64 cpu = cpu_time_of(task, now) - thread->lock_cpu;
-	bool at_once = cpu < LOCK_AT_ONCE_NS;
 
 	if (thread->lock != LOCK_POSSIBLE)
 		return;
@@ -516,14 +521,12 @@ static __always_inline void blocks_for_lock(struct thread *thread, struct task_s
 		return;
 	}
 	if (!thread->lock_begin_ns) {
-		if (!is_first_sleep(thread, task, regs, at_once)) {
-			thread->lock = at_once ? LOCK_POSSIBLE : LOCK_OVER;
+		if (!is_first_sleep(thread, task, regs, cpu < LOCK_AT_ONCE_NS))
 			return;
-		}
 		thread->lock_begin_ns = now;
 		thread->lock_address = SYSCALL_ARGUMENT_1(regs);
 		thread->lock_stack = PT_REGS_SP(regs);
-	} else if (!is_next_sleep(thread, regs)) {
+	} else if (!is_next_sleep(thread, regs, cpu)) {
 		thread->lock = LOCK_OVER;
 		return;
 	}
@@ -610,6 +613,7 @@ int BPF_URETPROBE(read_return)
 		count_loss(LOSS_RING_FULL);
 	}
 	thread->read_ns = 0;
+	thread->lock_cpu = cpu_time(now);
 	return 0;
 }
 
