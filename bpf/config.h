@@ -63,7 +63,9 @@ enum tls_call {
 };
 
 #define MAX_TARGETS 1024
-#define FILTER_SIZE 65536 /* a power of two */
+#define FILTER_WORDS 512 /* of 64 bits; a power of two */
+#define FILTER_WORD(number) (((number) >> 6) & (FILTER_WORDS - 1))
+#define FILTER_BIT(number) (1ULL << ((number) & 63))
 #define MAX_THREADS 8192
 #define MAX_SOCKETS 16384
 #define MAX_CONNECTIONS 16384

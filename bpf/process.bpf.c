@@ -8,9 +8,9 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct gcause_settings settings;
 volatile u32 active;
-volatile u8 maybe_target[FILTER_SIZE];
-volatile u8 maybe_thread[FILTER_SIZE];
-volatile u8 maybe_socket[FILTER_SIZE];
+volatile u64 maybe_target[FILTER_WORDS];
+volatile u64 maybe_thread[FILTER_WORDS];
+volatile u64 maybe_socket[FILTER_WORDS];
 
 static __always_inline bool is_target(u32 pid)
 {

@@ -135,7 +135,7 @@ static __always_inline void follow(struct sock *sk, const struct socket_facts *f
 
 	if (known && known->cookie == facts->cookie)
 		return;
-	maybe_socket[filter_slot(BPF_CORE_READ(sk, __sk_common.skc_hash))] = 1;
+	filter_add(maybe_socket, BPF_CORE_READ(sk, __sk_common.skc_hash));
 	if (facts->state != TCP_CLOSE && bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
 		count_loss(LOSS_SOCKETS_FULL);
 	emit_socket_seen(sk, facts, ids, now);
@@ -258,7 +258,17 @@ static __always_inline struct thread *target_thread(struct ids ids)
 	return bpf_map_lookup_elem(&targets, &ids.pid) ? this_thread() : NULL;
 }
 
-static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
+/*
+ * Some programs here run for every socket call, arrival and switch of the host. All that most of them do is
+ * a look at a filter: what follows stands in functions of their own, so that this is a few instructions in
+ * one place, which the load of others does not have to fetch.
+ */
+static __always_inline bool may_be_targets(void)
+{
+	return filter_has(maybe_target, current_ids().pid) && active;
+}
+
+static __noinline int traced_call(struct sock *sk, int result, u16 flags)
 {
 	struct socket_facts facts = {};
 	struct ids ids = current_ids();
@@ -268,8 +278,6 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 	struct io io = {};
 	u32 call;
 
-	if (!maybe_target[filter_slot(ids.pid)] || !active)
-		return 0;
 	io.ids = ids;
 	thread = target_thread(ids);
 	if (!thread)
@@ -306,12 +314,16 @@ static __always_inline int traced_call(struct sock *sk, int result, u16 flags)
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(socket_received, struct sock *sk, int result, int flags)
 {
-	return flags & MSG_PEEK ? 0 : traced_call(sk, result, 0);
+	if (!may_be_targets() || flags & MSG_PEEK)
+		return 0;
+	return traced_call(sk, result, 0);
 }
 
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(socket_sent, struct sock *sk, int result, int flags)
 {
+	if (!may_be_targets())
+		return 0;
 	return traced_call(sk, result, IO_WRITE);
 }
 
@@ -332,22 +344,25 @@ static __always_inline void emit_arrival(const struct followed_socket *socket, u
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
-/* Runs for every socket of the host: nothing before the filter that most fail. */
-SEC("?tp_btf/sk_data_ready")
-int BPF_PROG(socket_data_ready, const struct sock *sk)
+static __noinline int data_ready(struct sock *sk)
 {
 	u64 key = (u64)sk;
-	struct followed_socket *socket;
+	struct followed_socket *socket = bpf_map_lookup_elem(&sockets, &key);
 	struct tcp_sock *tcp;
 
-	if (!maybe_socket[filter_slot(sk->__sk_common.skc_hash)])
-		return 0;
-	socket = bpf_map_lookup_elem(&sockets, &key);
 	if (!socket || !active)
 		return 0;
-	tcp = bpf_skc_to_tcp_sock((struct sock *)sk);
+	tcp = bpf_skc_to_tcp_sock(sk);
 	if (tcp)
 		emit_arrival(socket, tcp->rcv_nxt);
+	return 0;
+}
+
+SEC("?tp_btf/sk_data_ready")
+int BPF_PROG(socket_data_ready, struct sock *sk)
+{
+	if (filter_has(maybe_socket, sk->__sk_common.skc_hash))
+		data_ready(sk);
 	return 0;
 }
 
@@ -363,7 +378,7 @@ int BPF_PROG(segment_arrived, struct sock *sk, const struct sk_buff *skb)
 	struct tcp_skb_cb segment = {};
 	struct tcp_sock *tcp;
 
-	if (!maybe_socket[filter_slot(sk->__sk_common.skc_hash)])
+	if (!filter_has(maybe_socket, sk->__sk_common.skc_hash))
 		return 0;
 	socket = bpf_map_lookup_elem(&sockets, &key);
 	if (!socket || !active)
@@ -568,27 +583,33 @@ static __always_inline void wakes(struct thread *thread, struct task_struct *tas
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
-static __always_inline struct thread *thread_of(struct task_struct *task)
+static __noinline int switched_away(struct task_struct *task)
 {
 	u32 key = task->pid;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
 
-	return maybe_thread[filter_slot(key)] ? bpf_map_lookup_elem(&threads, &key) : NULL;
+	if (thread && thread->owes_wait && active && task->__state != TASK_RUNNING)
+		blocks(thread, task);
+	return 0;
 }
 
-/* Runs for every switch of the host. */
+static __noinline int switched_to(struct task_struct *task)
+{
+	u32 key = task->pid;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
+
+	if (thread && thread->lock == LOCK_ASLEEP && active)
+		wakes(thread, task);
+	return 0;
+}
+
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(thread_switched, bool preempted, struct task_struct *previous, struct task_struct *next)
 {
-	struct thread *thread;
-
-	if (!active)
-		return 0;
-	thread = thread_of(previous);
-	if (thread && thread->owes_wait && !preempted && previous->__state != TASK_RUNNING)
-		blocks(thread, previous);
-	thread = thread_of(next);
-	if (thread && thread->lock == LOCK_ASLEEP)
-		wakes(thread, next);
+	if (!preempted && filter_has(maybe_thread, previous->pid))
+		switched_away(previous);
+	if (filter_has(maybe_thread, next->pid))
+		switched_to(next);
 	return 0;
 }
 

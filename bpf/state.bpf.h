@@ -16,17 +16,22 @@ extern volatile u32 active; /* 0 until every probe is in: attached is not active
 
 /*
  * Which keys may be in the maps of targets, threads and sockets. Some programs run for every socket
- * and every switch of the host, nearly always for one that nobody follows: a byte of these says so
- * for less than a look-up costs. A byte that is set stays set; then the look-up decides. User space
- * sets those of targets.
+ * and every switch of the host, nearly always for one that nobody follows: a bit of these says so
+ * for less than a look-up costs. A bit that is set stays set; then the look-up decides. User space
+ * sets those of targets. A page each, as what these programs touch has to fit in the TLB of others.
  */
-extern volatile u8 maybe_target[FILTER_SIZE]; /* by process, as in ids */
-extern volatile u8 maybe_thread[FILTER_SIZE]; /* by thread, in the initial namespace */
-extern volatile u8 maybe_socket[FILTER_SIZE]; /* by the kernel's hash of the connection */
+extern volatile u64 maybe_target[FILTER_WORDS]; /* by process, as in ids */
+extern volatile u64 maybe_thread[FILTER_WORDS]; /* by thread, in the initial namespace */
+extern volatile u64 maybe_socket[FILTER_WORDS]; /* by the kernel's hash of the connection */
 
-static __always_inline u32 filter_slot(u32 number)
+static __always_inline bool filter_has(const volatile u64 *words, u32 number)
 {
-	return number & (FILTER_SIZE - 1);
+	return words[FILTER_WORD(number)] & FILTER_BIT(number);
+}
+
+static __always_inline void filter_add(volatile u64 *words, u32 number)
+{
+	__sync_fetch_and_or(&words[FILTER_WORD(number)], FILTER_BIT(number));
 }
 
 /* struct gc_generation_stats of CPython. */
@@ -268,7 +273,7 @@ static __always_inline struct thread *this_thread(void)
 
 	if (thread)
 		return thread;
-	maybe_thread[filter_slot(key)] = 1;
+	filter_add(maybe_thread, key);
 	bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST);
 	thread = bpf_map_lookup_elem(&threads, &key);
 	if (!thread)

@@ -3,11 +3,12 @@
 // Small messages over loopback TCP, as fast as they go, between pairs of processes that play
 // ping-pong.
 //
-//     loopback_load PAIRS
+//     loopback_load PAIRS [WORK]
 //
 // Prints "ready", then reads lines: each is a number of milliseconds, and is answered when they are
 // over by "MESSAGES NANOSECONDS CPU_NANOSECONDS" of that time, the last over all processes of the
-// load. Ends with its input. A message is 64 bytes in one direction, sent at once (TCP_NODELAY),
+// load. With WORK each message is also worth that many steps of a computation, as to a program that
+// does something with it. Ends with its input. A message is 64 bytes in one direction, sent at once (TCP_NODELAY),
 // and received by one call.
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -70,14 +71,21 @@ std::pair<int, int> connect_pair() {
   return {client, server};
 }
 
+/// What a program does with a message.
+void work_on(long steps) {
+  volatile std::uint64_t state = 1;
+  for (long i = 0; i < steps; ++i) state = state * 6'364'136'223'846'793'005 + 1;
+}
+
 /// Answers each message, or begins with one; until the other end is gone.
-[[noreturn]] void play(int socket, bool first, Counter& counter) {
+[[noreturn]] void play(int socket, bool first, long work, Counter& counter) {
   char message[kMessage] = {};
   if (first && ::send(socket, message, kMessage, MSG_NOSIGNAL) < 0) fail("send");
   for (;;) {
     const auto got = ::recv(socket, message, kMessage, MSG_WAITALL);
     if (got != static_cast<ssize_t>(kMessage)) std::_Exit(0);
     counter.messages.fetch_add(1, std::memory_order_relaxed);
+    work_on(work);
     if (::send(socket, message, kMessage, MSG_NOSIGNAL) < 0) std::_Exit(0);
   }
 }
@@ -87,7 +95,8 @@ struct Player {
   clockid_t cpu;
 };
 
-Player start_player(const std::vector<int>& sockets, std::size_t mine, Counter& counter) {
+Player start_player(const std::vector<int>& sockets, std::size_t mine, long work,
+                    Counter& counter) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) fail("fork");
@@ -98,7 +107,7 @@ Player start_player(const std::vector<int>& sockets, std::size_t mine, Counter& 
     for (std::size_t i = 0; i < sockets.size(); ++i) {
       if (i != mine) ::close(sockets[i]);
     }
-    play(sockets[mine], mine % 2 == 0, counter);
+    play(sockets[mine], mine % 2 == 0, work, counter);
   }
   Player player{pid, {}};
   if (::clock_getcpuclockid(pid, &player.cpu) != 0) fail("clock_getcpuclockid");
@@ -124,9 +133,10 @@ Reading read_all(const std::vector<Player>& players, const Counter* counters) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int pairs = argc == 2 ? std::atoi(argv[1]) : 0;
+  const int pairs = argc >= 2 ? std::atoi(argv[1]) : 0;
+  const long work = argc >= 3 ? std::atol(argv[2]) : 0;
   if (pairs < 1 || pairs > kMostPairs) {
-    std::fprintf(stderr, "usage: loopback_load PAIRS, of which there are 1 to %d\n", kMostPairs);
+    std::fprintf(stderr, "usage: loopback_load PAIRS [WORK], of pairs 1 to %d\n", kMostPairs);
     return 2;
   }
   const auto count = static_cast<std::size_t>(2 * pairs);
@@ -140,7 +150,9 @@ int main(int argc, char** argv) {
     sockets.insert(sockets.end(), {client, server});
   }
   std::vector<Player> players;
-  for (std::size_t i = 0; i < count; ++i) players.push_back(start_player(sockets, i, counters[i]));
+  for (std::size_t i = 0; i < count; ++i) {
+    players.push_back(start_player(sockets, i, work, counters[i]));
+  }
   for (const int socket : sockets) ::close(socket);
   std::printf("ready\n");
   std::fflush(stdout);

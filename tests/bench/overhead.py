@@ -50,10 +50,11 @@ def start_json(command, **kwargs):
 class Gcause:
     """gcause attached to a process; knows when its probes became active."""
 
-    def __init__(self, binary, pid, output):
+    def __init__(self, binary, pid, output, without=()):
         start = time.monotonic()
         self.process = subprocess.Popen(
-            [binary, "record", "-p", str(pid), "-f", "gcause", "-o", output],
+            [binary, "record", "-p", str(pid), "-f", "gcause", "-o", output]
+            + [option for feature in without for option in ("--without", feature)],
             stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
         if not line.startswith("gcause: recording pid "):

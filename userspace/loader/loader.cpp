@@ -306,7 +306,7 @@ Result<> Loader::refresh(const Target& target) {
   for (const auto& site : target.sites) {
     if (site.kind == ProbeKind::world_stop) settings.flags |= TARGET_WORLD_PROBED;
   }
-  impl_->skeleton->bss->maybe_target[target.pid % FILTER_SIZE] = 1;
+  impl_->skeleton->bss->maybe_target[FILTER_WORD(target.pid)] |= FILTER_BIT(target.pid);
   if (::bpf_map__update_elem(impl_->skeleton->maps.targets, &target.pid, sizeof target.pid,
                              &settings, sizeof settings, BPF_ANY) != 0) {
     return Error{
