@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace gcause {
 namespace {
@@ -130,7 +131,7 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
   // Without a known arrival the chunk counts as there since the one before it was delivered.
   const Ns arrival =
       std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)), delivery);
-  const Ns but_for_delivery = delivery - log_.covered(chunk.tid, arrival, delivery);
+  const Ns but_for_delivery = this->but_for_delivery(chunk, arrival, delivery);
   if (stream.last_delivery) {
     outgoing.gap = make_gap(stream, pending, delivery);
     if (outgoing.gap->over_budget) {
@@ -159,6 +160,19 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
   } else {
     awaiting_[chunk.tid].push_back(awaiting);
   }
+}
+
+/// d': when the chunk would have been delivered without the pauses.
+Ns Attribution::Process::but_for_delivery(const ChunkRead& chunk, Ns arrival, Ns delivery) {
+  const Ns paused = log_.covered(chunk.tid, arrival, delivery);
+  auto& reader = readers_[chunk.tid];
+  const Ns before = std::exchange(reader.last_delivery, delivery);
+  if (!chunk.arrival) {
+    reader.backlog.forget();
+    return delivery - paused;
+  }
+  return reader.backlog.but_for(
+      {arrival, delivery, paused, log_.covered(chunk.tid, before, delivery)});
 }
 
 GapFinding Attribution::Process::make_gap(const Stream& stream, const Undelivered& pending,

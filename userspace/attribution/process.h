@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attribution/attribution.h"
+#include "attribution/backlog.h"
 #include "attribution/budget_windows.h"
 #include "attribution/pause_log.h"
 #include "attribution/quantiles.h"
@@ -93,6 +94,7 @@ class Attribution::Process {
   void deliver_pending(Ns now);
   std::optional<Ns> delivery_of(const Undelivered& pending, Ns now) const;
   static void close_bursts(Stream& stream);
+  Ns but_for_delivery(const ChunkRead& chunk, Ns arrival, Ns delivery);
   GapFinding make_gap(const Stream& stream, const Undelivered& pending, Ns delivery) const;
   void charge_pauses(GapFinding& gap, Ns charged_from) const;
   std::optional<Ns> cpu_wait(const Stream& stream, const ChunkRead& chunk,
@@ -115,6 +117,11 @@ class Attribution::Process {
 
   PauseLog log_;
   RunDelays run_delays_;
+  struct Reader {
+    Backlog backlog;
+    Ns last_delivery = 0;
+  };
+  std::unordered_map<std::uint32_t, Reader> readers_;  ///< by tid
   std::size_t forget_at_ = 1024;
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::vector<Undelivered> undelivered_;
