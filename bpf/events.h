@@ -155,6 +155,7 @@ struct socket_seen_record {
 
 enum socket_closed_flags {
 	SOCKET_CLOSED_BY_PROCESS = 1, /* nothing can be read from it any more */
+	SOCKET_CLOSED_BY_PEER = 2, /* its FIN came: what has arrived can be read, nothing will follow */
 };
 
 struct socket_closed_record {

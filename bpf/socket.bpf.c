@@ -311,14 +311,17 @@ int BPF_PROG(socket_set_state, const struct sock *sk, const int old_state, const
 	struct ids ids = {};
 	u16 flags;
 
-	if (new_state != TCP_CLOSE)
+	if (new_state != TCP_CLOSE && new_state != TCP_CLOSE_WAIT)
 		return 0;
 	socket = bpf_map_lookup_elem(&sockets, &key);
 	if (!socket)
 		return 0;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (record) {
-		flags = BPF_CORE_READ(sk, sk_socket) ? 0 : SOCKET_CLOSED_BY_PROCESS;
+		if (new_state == TCP_CLOSE_WAIT)
+			flags = SOCKET_CLOSED_BY_PEER;
+		else
+			flags = BPF_CORE_READ(sk, sk_socket) ? 0 : SOCKET_CLOSED_BY_PROCESS;
 		ids.pid = socket->pid;
 		fill_header(&record->header, sizeof(*record), RECORD_SOCKET_CLOSED, flags, ids,
 			    bpf_ktime_get_ns());
@@ -329,7 +332,8 @@ int BPF_PROG(socket_set_state, const struct sock *sk, const int old_state, const
 	} else {
 		count_loss(LOSS_RING_FULL);
 	}
-	bpf_map_delete_elem(&sockets, &key);
+	if (new_state == TCP_CLOSE)
+		bpf_map_delete_elem(&sockets, &key);
 	return 0;
 }
 

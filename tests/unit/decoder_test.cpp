@@ -280,18 +280,18 @@ TEST_CASE("a socket of a family that nobody knows does no harm") {
   CHECK_FALSE(decoded(bytes_of(record)).only<SocketSeen>().peer.empty());
 }
 
-TEST_CASE("a socket is closed, by the process or not") {
+TEST_CASE("a socket is closed, by the process or not, or its peer has closed it") {
   socket_closed_record record{};
-  const bool by_process = GENERATE(false, true);
-  record.header =
-      header_of(sizeof record, RECORD_SOCKET_CLOSED, 5, by_process ? SOCKET_CLOSED_BY_PROCESS : 0);
+  const std::uint16_t flags = GENERATE(0, SOCKET_CLOSED_BY_PROCESS, SOCKET_CLOSED_BY_PEER);
+  record.header = header_of(sizeof record, RECORD_SOCKET_CLOSED, 5, flags);
   record.socket = 9;
   record.error = 110;
   const auto lab = decoded(bytes_of(record));
   CHECK(lab.only<SocketClosed>().at == 5);
   CHECK(lab.only<SocketClosed>().socket == 9);
   CHECK(lab.only<SocketClosed>().error == 110);
-  CHECK(lab.only<SocketClosed>().by_process == by_process);
+  CHECK(lab.only<SocketClosed>().by_process == (flags == SOCKET_CLOSED_BY_PROCESS));
+  CHECK(lab.only<SocketClosed>().by_peer == (flags == SOCKET_CLOSED_BY_PEER));
 }
 
 TEST_CASE("a TLS object is freed") {

@@ -107,7 +107,8 @@ std::optional<Event> decode_socket_closed(std::span<const std::byte> bytes) {
   const auto record = read_record<socket_closed_record>(bytes);
   if (!record) return std::nullopt;
   return SocketClosed{to_ns(record->header.ns), record->socket, record->error,
-                      (record->header.flags & SOCKET_CLOSED_BY_PROCESS) != 0};
+                      (record->header.flags & SOCKET_CLOSED_BY_PROCESS) != 0,
+                      (record->header.flags & SOCKET_CLOSED_BY_PEER) != 0};
 }
 
 /// `bytes` is one record, whole, and at least a header long.

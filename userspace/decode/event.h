@@ -71,12 +71,14 @@ struct SocketSeen {
   std::string peer;            ///< "address:port", or "unix"
 };
 
-/// A socket reached its closed state. `error` is the errno that the kernel left on it, or 0.
+/// A socket reached its closed state, or its peer closed it. `error` is the errno that the kernel
+/// left on it, or 0.
 struct SocketClosed {
   Ns at;
   std::uint64_t socket;
   std::int32_t error;
-  bool by_process;  ///< the process no longer holds it: nothing can be read from it any more
+  bool by_process;       ///< the process no longer holds it: nothing can be read from it any more
+  bool by_peer = false;  ///< its FIN came: what has arrived can still be read, nothing will follow
 };
 
 /// The TLS library released an SSL object; its address may be used again.
