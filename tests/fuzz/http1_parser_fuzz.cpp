@@ -2,7 +2,7 @@
 //
 // The first byte says how long the pieces are that the rest is fed in, where the connection starts,
 // and whether every fifth piece is skipped instead. Calls must come in their order and stay inside
-// the fed span.
+// the fed span. Where nothing is skipped the responses must be those of the reference.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "http1_reference.h"
 #include "stream/http1_parser.h"
 
 namespace {
@@ -105,6 +106,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   check_responses(bytes, data[0]);
+  require(gcause::test::agrees_with_reference(
+      {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 1 + data[0] % 32));
   check_requests(bytes, 1 + data[0] % 32);
   check_requests(bytes, std::max<std::size_t>(bytes.size(), 1));
   return 0;

@@ -32,7 +32,7 @@ constexpr std::uint32_t kUprobe = 336;     // __NR_uprobe, likewise: of optimize
 constexpr const char* kProbes = "/sys/bus/event_source/devices/uprobe/";
 
 /// The function that the child calls. It does something that no compiler takes out.
-[[gnu::noinline, gnu::noclone]] void probed_function() { asm volatile("nop; nop; nop; nop; nop"); }
+[[gnu::noinline]] void probed_function() { asm volatile("nop; nop; nop; nop; nop"); }
 
 /// In the child, which has one thread and a copy of everything: nothing but system calls.
 [[noreturn]] void call_under_filter(int go) {
