@@ -338,6 +338,36 @@ TEST_CASE("a chunk of a stream that nobody saw begin is left out") {
   CHECK(court.summary().chunks == 0);
 }
 
+std::vector<std::optional<std::uint64_t>> cuts(const Court& court) {
+  std::vector<std::optional<std::uint64_t>> ids;
+  for (const auto& stream : only<StreamFinding>(court.findings)) ids.push_back(stream.cut_in_pause);
+  return ids;
+}
+
+TEST_CASE("a stream that was cut in a pause names it, and one that was cut elsewhere names none") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).stream(2).chunk(2, 0, 0).wait(ms(1)).pause(kReader, ms(10),
+                                                                            ms(200));
+  court.stream_is_cut(1, ms(201), ms(150)).stream_is_cut(2, ms(202), ms(200)).end();
+  CHECK(cuts(court) == std::vector<std::optional<std::uint64_t>>{1, std::nullopt});
+}
+
+TEST_CASE("a stream whose end is found within the pause waits for the pause's end") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).wait(ms(1)).pause_begins(kOther, ms(10));
+  court.stream_is_cut(1, ms(50), ms(40));
+  CHECK(cuts(court).empty());
+  court.pause_ends(kOther, ms(10), ms(200));
+  CHECK(cuts(court) == std::vector<std::optional<std::uint64_t>>{1});
+}
+
+TEST_CASE("a stream that was cut in a pause without end is told when all ends") {
+  Court court;
+  court.stream(1).chunk(1, 0, 0).wait(ms(1)).pause_begins(kOther, ms(10));
+  court.stream_is_cut(1, ms(50), ms(40)).end();
+  CHECK(cuts(court) == std::vector<std::optional<std::uint64_t>>{std::nullopt});
+}
+
 TEST_CASE("processes do not see each other's pauses") {
   Court court;
   court.stream(1).chunk(1, 0, 0).take(PauseBegan{ms(10), 2, 99}).chunk(1, ms(20), ms(20));

@@ -93,6 +93,9 @@ class Court {
   Court& stream_ends(std::uint64_t id, Ns at) {
     return take(StreamEnded{id, kPid, at, StreamEnd::done, std::nullopt, 0, 0});
   }
+  Court& stream_is_cut(std::uint64_t id, Ns at, Ns cut, StreamEnd end = StreamEnd::reset) {
+    return take(StreamEnded{id, kPid, at, end, std::nullopt, 0, 0, cut});
+  }
   Court& end(Ns at = ms(1'000'000)) {
     take(RecordingEnded{at});
     attribution_.finish();

@@ -148,8 +148,8 @@ class Http1Reference {
       if (clean(field.substr(0, colon)) != "content-type") continue;
       const auto value = clean(field.substr(colon + 1));
       type = clean(value.substr(0, value.find(';')));
-      const bool visible = std::all_of(type.begin(), type.end(),
-                                       [](char c) { return c > 0x20 && c < 0x7F; });
+      const bool visible =
+          std::all_of(type.begin(), type.end(), [](char c) { return c > 0x20 && c < 0x7F; });
       if (!visible || type.size() > 255) type.clear();
     }
     return type;

@@ -28,8 +28,8 @@ class Writer {
   std::string line_end() { return below(5) == 0 ? "\n" : "\r\n"; }
 
   std::string body() {
-    static constexpr std::string_view kPieces[] = {"data: hi\n\n", "HTTP/1.1 200 OK\r\n", "0\r\n\r\n",
-                                                   "\r\n", "x", "HTTP/1."};
+    static constexpr std::string_view kPieces[] = {
+        "data: hi\n\n", "HTTP/1.1 200 OK\r\n", "0\r\n\r\n", "\r\n", "x", "HTTP/1."};
     std::string text;
     for (auto count = below(6); count > 0; --count) text += kPieces[below(std::size(kPieces))];
     return text;
@@ -58,7 +58,8 @@ class Writer {
     std::string head;
     if (below(5) == 0) head += "HTTP/1.1 103 Early Hints" + line_end() + line_end();
     static constexpr std::string_view kStatus[] = {"200 OK", "200", "404 Not Found", "204 None"};
-    head += "HTTP/1." + std::to_string(below(2)) + " " + std::string(kStatus[below(4)]) + line_end();
+    head +=
+        "HTTP/1." + std::to_string(below(2)) + " " + std::string(kStatus[below(4)]) + line_end();
     if (below(2)) head += "Content-Type:text/event-stream; charset=utf-8" + line_end();
     switch (below(8)) {
       case 0:
@@ -66,7 +67,8 @@ class Writer {
       case 1:
       case 2:
       case 3:
-        return head + "content-LENGTH: " + std::to_string(text.size()) + line_end() + line_end() + text;
+        return head + "content-LENGTH: " + std::to_string(text.size()) + line_end() + line_end() +
+               text;
       default:
         return head + "Transfer-Encoding: chunked" + line_end() + line_end() + chunked(text);
     }

@@ -142,7 +142,8 @@ TEST_CASE("stream") {
         R"("host":"api.example.com","model":"m-1","tls":true,"protocol":"h2","begin_ns":10,)"
         R"("first_chunk_ns":20,"first_chunk_upstream_ns":11,"first_chunk_charged_ns":7,)"
         R"("first_chunk_process_ns":2,"first_chunk_but_for_ns":13,)"
-        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done"})"
+        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done","cut_ns":null,)"
+        R"("cut_in_pause":null})"
         "\n");
 
   stream.began.direction = StreamDirection::write;
@@ -151,13 +152,16 @@ TEST_CASE("stream") {
   stream.began.host.reset();
   stream.ended.model.reset();
   stream.ended.end = StreamEnd::truncated;
+  stream.ended.cut = 98;
+  stream.cut_in_pause = 17;
   stream.first_chunk.reset();
   CHECK(line_of(stream) ==
         R"({"type":"stream","id":3,"pid":42,"direction":"write","peer":null,"host":null,)"
         R"("model":null,"tls":true,"protocol":"tls-records","begin_ns":10,"first_chunk_ns":null,)"
         R"("first_chunk_upstream_ns":null,"first_chunk_charged_ns":null,)"
         R"("first_chunk_process_ns":null,"first_chunk_but_for_ns":null,)"
-        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"truncated"})"
+        R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"truncated","cut_ns":98,)"
+        R"("cut_in_pause":17})"
         "\n");
 }
 

@@ -143,6 +143,8 @@ class Machine : public TimelineConsumer {
   void closed(Ns at, bool by_process, std::int32_t error = 0) {
     tracker.socket_closed({at, socket, error, by_process});
   }
+  /// The peer's FIN comes.
+  void peer_closes(Ns at) { tracker.socket_closed({at, socket, 0, false, true}); }
 
   template <typename E>
   std::vector<E> all() const {

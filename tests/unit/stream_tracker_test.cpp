@@ -274,6 +274,43 @@ TEST_CASE("a socket that was reset may still be read from") {
   CHECK(m.ends()[0].end == StreamEnd::reset);
 }
 
+TEST_CASE("a stream that is cut says when the peer closed, not when a read found that") {
+  auto m = asked();
+  m.reads(token("a"), 10);
+  SECTION("by a FIN") {
+    m.peer_closes(20);
+    m.fails(0, 500);
+    CHECK(m.ends().at(0).end == StreamEnd::truncated);
+  }
+  SECTION("by a reset behind a FIN") {
+    m.peer_closes(20);
+    m.closed(90, false, ECONNRESET);
+    m.fails(-ECONNRESET, 500);
+    CHECK(m.ends().at(0).end == StreamEnd::reset);
+  }
+  SECTION("and the process closes first") {
+    m.peer_closes(20);
+    m.closed(500, true);
+  }
+  CHECK(m.ends().at(0).at == 500);
+  CHECK(m.ends().at(0).cut == 20);
+}
+
+TEST_CASE("a stream that the process closes is cut then, one that is complete is not") {
+  auto m = asked();
+  m.reads(token("a"), 10);
+  SECTION("cut") {
+    m.closed(30, true);
+    CHECK(m.ends().at(0).cut == 30);
+  }
+  SECTION("complete") {
+    m.reads(kLastPiece, 20);
+    m.peer_closes(25);
+    m.fails(0, 30);
+    CHECK_FALSE(m.ends().at(0).cut);
+  }
+}
+
 TEST_CASE("a socket that the process closed ends its stream") {
   const auto [error, end] = GENERATE(table<int, StreamEnd>({
       {0, StreamEnd::truncated},

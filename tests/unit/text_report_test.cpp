@@ -308,6 +308,22 @@ TEST_CASE("where the interpreter lock is what the process lacked, the report say
   CHECK_THAT(report_of(ms(130), ms(100)), !ContainsSubstring("lock"));
 }
 
+TEST_CASE("streams that were cut in a pause are named") {
+  auto cut = stream(3, {}, {}, 12, StreamEnd::reset);
+  cut.cut_in_pause = 1;
+  SummaryFinding summary;
+  summary.pid = 4242;
+  summary.streams = 2;
+  const auto whole = stream(4, {}, {}, 12, StreamEnd::done);
+  const auto pages =
+      report({session(), process(), pause(1, 2, ms(100), ms(1'500), {}), cut, whole, summary});
+  CHECK_THAT(
+      pages,
+      ContainsSubstring(
+          "1 stream was cut off while a pause stopped its thread: #3 (reset, pause of 1.50 s)"));
+  CHECK_THAT(report({session(), process(), whole, summary}), !ContainsSubstring("cut off"));
+}
+
 TEST_CASE("a narrow page is kept to") {
   CHECK(widest_line(report(broken(), {.width = 80})) <= 80);
   CHECK(widest_line(report(broken(), {.width = 1'000})) <= 100);

@@ -37,6 +37,7 @@ struct StreamFinding {
   StreamEnded ended;
   std::optional<FirstChunk> first_chunk;  ///< where request and first chunk were seen
   std::uint64_t chunks = 0;
+  std::optional<std::uint64_t> cut_in_pause = {};  ///< id of the pause that stopped its thread at `cut`
 };
 
 struct ChunkFinding {

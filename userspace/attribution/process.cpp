@@ -114,6 +114,9 @@ void Attribution::Process::settle(Ns now) {
     set_held(awaiting, wait);
     return true;
   });
+  for (const auto id : std::exchange(unsettled_ends_, {})) {
+    if (streams_.contains(id)) send_ready(id, false);
+  }
 }
 
 void Attribution::Process::close_bursts(Stream& stream) {
@@ -352,10 +355,24 @@ void Attribution::Process::send_ready(std::uint64_t id, bool all) {
     stream.outgoing.pop_front();
     ++stream.sent;
   }
-  if (stream.ended && stream.undelivered == 0) {
-    handler_(StreamFinding{stream.began, *stream.ended, stream.first_chunk, stream.chunks});
-    streams_.erase(id);
+  if (!stream.ended || stream.undelivered > 0) return;
+  const auto cut = stream.ended->cut;
+  if (cut && !all && !log_.settled(*cut)) {
+    unsettled_ends_.push_back(id);
+    return;
   }
+  handler_(StreamFinding{stream.began, *stream.ended, stream.first_chunk, stream.chunks,
+                         cut ? pause_at(*cut, stream.last_tid) : std::nullopt});
+  streams_.erase(id);
+}
+
+/// The pause, if there is one, that stopped the thread at this time.
+std::optional<std::uint64_t> Attribution::Process::pause_at(Ns at, std::uint32_t tid) const {
+  std::optional<std::uint64_t> id;
+  log_.for_each_in(at, at + 1, [&](const PauseLog::Pause& pause) {
+    if (log_.stopped_by(pause, tid, at, at + 1) > 0) id = pause.id;
+  });
+  return id;
 }
 
 void Attribution::Process::lost(const Lost& event) {

@@ -106,6 +106,7 @@ class Attribution::Process {
   void waited(const Awaiting& awaiting, Ns wait);
   void set_held(const Awaiting& awaiting, Ns wait);
   void send_ready(std::uint64_t id, bool all);
+  std::optional<std::uint64_t> pause_at(Ns at, std::uint32_t tid) const;
   bool contains_loss(Ns from, Ns to) const;
   void forget_old_pauses();
   void judge_windows(Ns now);
@@ -127,6 +128,7 @@ class Attribution::Process {
   std::vector<Undelivered> undelivered_;
   std::unordered_map<std::uint32_t, std::vector<Awaiting>> awaiting_;  ///< by tid
   std::vector<std::pair<Awaiting, Ns>> unsettled_waits_;  ///< in a pause that is still open
+  std::vector<std::uint64_t> unsettled_ends_;             ///< streams that were cut in one
   std::vector<std::pair<Ns, Ns>> losses_;
 
   Quantiles pauses_;

@@ -26,6 +26,11 @@ enum class StreamEnd : std::uint8_t {
   truncated = 4,
   open = 5,
 };
+/// Whether more of the stream was due.
+constexpr bool is_cut(StreamEnd end) {
+  return end == StreamEnd::reset || end == StreamEnd::timeout || end == StreamEnd::truncated;
+}
+
 enum class PauseKind : std::uint8_t { gc = 0, stop_the_world = 1 };
 enum class PauseReason : std::uint8_t { automatic = 0, manual = 1, shutdown = 2 };
 enum class CollectorMethod : std::uint8_t { usdt = 0, symbol = 1, debuginfo = 2, scan = 3 };
@@ -155,6 +160,9 @@ struct StreamEnded {
   std::optional<std::string> model;
   std::uint64_t comments;  ///< comments, pings and other events that are no chunks
   std::uint64_t bytes;     ///< of the body
+  /// Of a stream that was cut off: when the peer closed the connection, or, if it did not, when the
+  /// failure was found or the process closed it.
+  std::optional<Ns> cut = {};
 };
 
 struct WaitBegan {

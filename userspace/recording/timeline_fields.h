@@ -73,6 +73,7 @@ void fields(Archive& archive, ChunkRead& e) {
 template <typename Archive>
 void fields(Archive& archive, StreamEnded& e) {
   archive(e.id)(e.pid)(e.at)(e.end)(e.model)(e.comments)(e.bytes);
+  if (archive.more()) archive(e.cut);
 }
 
 template <typename Archive>

@@ -275,7 +275,9 @@ void put_line(std::string& out, const StreamFinding& stream) {
       .field("chunks", stream.chunks)
       .field("comments", stream.ended.comments)
       .field("bytes", stream.ended.bytes)
-      .field("end", stream.ended.end);
+      .field("end", stream.ended.end)
+      .field("cut_ns", stream.ended.cut)
+      .field("cut_in_pause", stream.cut_in_pause);
 }
 
 void put_line(std::string& out, const ChunkFinding& finding) {

@@ -98,6 +98,7 @@ void TextSink::add(const StreamFinding& stream) {
   record.model = stream.ended.model;
   record.chunks = stream.chunks;
   record.end = stream.ended.end;
+  record.cut_in_pause = stream.cut_in_pause;
 }
 
 void TextSink::add(const ChunkFinding& chunk) { saw(chunk.delivery); }

@@ -438,9 +438,33 @@ std::string stream_list(const Page& page, const ProcessReport& process) {
          table.render(page.width, page.color);
 }
 
+/// Streams whose end came while their thread could do nothing about it.
+std::string cut_streams(const Page& page, const ProcessReport& process) {
+  std::vector<const StreamRecord*> cut;
+  for (const auto& [id, stream] : process.streams) {
+    if (stream.cut_in_pause) cut.push_back(&stream);
+  }
+  if (cut.empty()) return "";
+  std::ranges::sort(cut, {}, &StreamRecord::id);
+  const bool one = cut.size() == 1;
+  std::string text = counted(cut.size(), "stream was", "streams were") +
+                     " cut off while a pause stopped " + (one ? "its thread" : "their threads") +
+                     ": ";
+  for (std::size_t i = 0; i < std::min(cut.size(), kWorstStreams); ++i) {
+    const auto* pause = find_pause(process, *cut[i]->cut_in_pause);
+    text += (i > 0 ? ", #" : "#") + std::to_string(cut[i]->id) + " (" +
+            std::string(name_of(cut[i]->end));
+    if (pause) text += ", pause of " + format_duration(pause->wall);
+    text += ")";
+  }
+  if (cut.size() > kWorstStreams) text += ", ...";
+  return wrap(text, page.width, "  ");
+}
+
 std::string streams(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
   if (summary.streams == 0 && process.streams.empty()) return no_streams(page, process);
-  std::string out = page.title("streams") + stream_totals(page, summary);
+  std::string out =
+      page.title("streams") + stream_totals(page, summary) + cut_streams(page, process);
   if (!process.streams.empty()) out += stream_list(page, process);
   return out;
 }

@@ -55,6 +55,7 @@ struct StreamRecord {
   std::optional<std::string> model;
   std::uint64_t chunks = 0;
   StreamEnd end = StreamEnd::open;
+  std::optional<std::uint64_t> cut_in_pause;  ///< id
   Ns worst_gap = 0;
   Ns above_budget = 0;  ///< sum of what its gaps exceed the budget by
 };

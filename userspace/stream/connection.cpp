@@ -45,11 +45,13 @@ void Connection::gap(Ns at) {
   request_.on_gap();
 }
 
-void Connection::ended(StreamEnd end, Ns at) {
+void Connection::ended(StreamEnd end, Ns at, std::optional<Ns> closed) {
   now_ = at;
   cause_ = end;
+  closed_ = closed;
   response_.on_eof(*this);
   cause_ = StreamEnd::truncated;
+  closed_.reset();
 }
 
 void Connection::on_head(const ResponseHead& head) {
@@ -79,7 +81,7 @@ void Connection::on_body_skipped(std::uint64_t count) {
 
 void Connection::on_end(bool complete) {
   if (!stream_) return;
-  stream_->end(complete, cause_, now_);
+  stream_->end(complete, cause_, now_, closed_.value_or(now_));
   stream_.reset();
 }
 

@@ -43,8 +43,8 @@ class Connection : private Http1ResponseHandler {
   void gap(Ns at);
 
   /// Nothing more can be read; a stream in progress ends, as `end` unless its last event says that
-  /// it was complete.
-  void ended(StreamEnd end, Ns at);
+  /// it was complete. `closed`: when the peer had closed the connection, if it did.
+  void ended(StreamEnd end, Ns at, std::optional<Ns> closed = {});
 
   bool in_stream() const { return stream_.has_value(); }
 
@@ -68,6 +68,7 @@ class Connection : private Http1ResponseHandler {
   const ReadPiece* piece_ = nullptr;
   Ns now_ = 0;
   StreamEnd cause_ = StreamEnd::truncated;  ///< why the connection ends, if it does
+  std::optional<Ns> closed_;                ///< likewise: when the peer closed it
   std::size_t completed_ = 0;
 };
 

@@ -58,10 +58,14 @@ StreamEnd EventStream::end_of(bool complete, StreamEnd cause) const {
   return until_close_ ? StreamEnd::eof : StreamEnd::done;
 }
 
-void EventStream::end(bool complete, StreamEnd cause, Ns at) {
+void EventStream::end(bool complete, StreamEnd cause, Ns at, Ns cut) {
+  const StreamEnd end = end_of(complete, cause);
   // A client may stop reading at the last event: then that was the end.
-  timeline_.consume(StreamEnded{id_, pid_, done_at_.value_or(at), end_of(complete, cause), model_,
-                                other_events_ + parser_.comments(), bytes_});
+  StreamEnded ended{id_,    pid_,   done_at_.value_or(at),
+                    end,    model_, other_events_ + parser_.comments(),
+                    bytes_, {}};
+  if (is_cut(end)) ended.cut = cut;
+  timeline_.consume(ended);
 }
 
 }  // namespace gcause

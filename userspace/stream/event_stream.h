@@ -37,8 +37,8 @@ class EventStream {
   void skip(std::uint64_t count);
 
   /// The body is over; `complete`: its framing says that all of it was seen. Otherwise it ended as
-  /// `cause`, unless its last event says that it was complete.
-  void end(bool complete, StreamEnd cause, Ns at);
+  /// `cause`, unless its last event says that it was complete. `cut`: when the connection closed.
+  void end(bool complete, StreamEnd cause, Ns at, Ns cut);
 
  private:
   std::size_t take_event(const SseParser::Event& event, std::size_t end, const ReadPiece& piece);

@@ -116,10 +116,10 @@ void StreamTracker::socket_ended(const Io& io, Socket& socket) {
 }
 
 void StreamTracker::end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at) {
-  if (socket.plain) socket.plain->ended(end, at);
+  if (socket.plain) socket.plain->ended(end, at, socket.closed_by_peer);
   for (const auto id : socket.tls_connections) {
     const auto found = tls_.find({id, socket_key.pid});
-    if (found != tls_.end()) found->second.connection.ended(end, at);
+    if (found != tls_.end()) found->second.connection.ended(end, at, socket.closed_by_peer);
   }
 }
 
@@ -270,8 +270,11 @@ void StreamTracker::socket_closed(const SocketClosed& event) {
   const auto found = sockets_.find(key->second);
   if (found == sockets_.end()) return;
   auto& socket = found->second;
-  // A reset socket may still hold bytes; a read will find the end then.
-  if (!event.by_process) return;
+  // It may still hold bytes; a read will find the end then.
+  if (!event.by_process) {
+    if (!socket.closed_by_peer) socket.closed_by_peer = event.at;
+    return;
+  }
   end_connections(found->first, socket,
                   event.error ? end_of_error(event.error) : StreamEnd::truncated, event.at);
   for (const auto id : socket.tls_connections) {
@@ -285,9 +288,11 @@ void StreamTracker::socket_closed(const SocketClosed& event) {
 void StreamTracker::tls_freed(const TlsFreed& event) {
   const auto found = tls_.find({event.connection, event.pid});
   if (found == tls_.end()) return;
-  found->second.connection.ended(StreamEnd::truncated, event.at);
   const auto socket = sockets_.find({found->second.socket, event.pid});
-  if (socket != sockets_.end()) socket->second.tls_connections.erase(event.connection);
+  const bool bound = socket != sockets_.end();
+  found->second.connection.ended(StreamEnd::truncated, event.at,
+                                 bound ? socket->second.closed_by_peer : std::nullopt);
+  if (bound) socket->second.tls_connections.erase(event.connection);
   tls_.erase(found);
 }
 

@@ -66,6 +66,7 @@ class StreamTracker {
     std::optional<std::string> peer;
     ArrivalLog arrivals;
     std::optional<std::uint32_t> read_up_to;  ///< sequence number
+    std::optional<Ns> closed_by_peer;
     bool carries_tls = false;
     TlsRecordLog records;                     ///< where the program reads the ciphertext itself
     std::set<std::uint64_t> tls_connections;  ///< bound to this socket
