@@ -28,6 +28,7 @@ enum record_kind {
 	RECORD_WORLD_STOPPING = 14,
 	RECORD_WORLD_STARTED = 15,
 	RECORD_LOCK_WAITED = 16,
+	RECORD_TLS_CALLER = 17,
 };
 
 struct record_header {
@@ -190,6 +191,21 @@ struct lock_waited_record {
 	u64 begin_ns;
 };
 
+#define TLS_CALLER_STACK 64 /* words */
+
+/*
+ * The first call on a socket that moved what looks like a TLS record, outside of the calls of a TLS library
+ * that is probed: whose code it was. Return addresses are among what the stack holds.
+ */
+struct tls_caller_record {
+	struct record_header header;
+	u64 socket; /* cookie */
+	s32 fd; /* as the process numbers it; -1, if the system call names none */
+	u32 reserved;
+	u64 code; /* address behind the system call */
+	u64 stack[TLS_CALLER_STACK]; /* from its top on; 0 where it could not be read */
+};
+
 /* RECORD_PROCESS_EXIT and RECORD_PROCESS_EXEC are bare headers. */
 
 struct process_fork_record {
@@ -228,6 +244,7 @@ GCAUSE_ASSERT(sizeof(struct socket_closed_record) == 40, "socket_closed_record")
 GCAUSE_ASSERT(sizeof(struct tls_freed_record) == 32, "tls_freed_record");
 GCAUSE_ASSERT(sizeof(struct read_returned_record) == 32, "read_returned_record");
 GCAUSE_ASSERT(sizeof(struct lock_waited_record) == 32, "lock_waited_record");
+GCAUSE_ASSERT(sizeof(struct tls_caller_record) == 560, "tls_caller_record");
 GCAUSE_ASSERT(sizeof(struct process_fork_record) == 32, "process_fork_record");
 
 #endif

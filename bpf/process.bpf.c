@@ -8,6 +8,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct gcause_settings settings;
 volatile u32 active;
+volatile u32 library_changes;
 volatile u64 maybe_target[FILTER_WORDS];
 volatile u64 maybe_thread[FILTER_WORDS];
 volatile u64 maybe_socket[FILTER_WORDS];
@@ -64,5 +65,23 @@ int BPF_PROG(process_exec, struct task_struct *task)
 
 	if (active && is_target(ids.pid))
 		emit_bare(RECORD_PROCESS_EXEC, 0, ids, bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * The dynamic linker is about to map libraries, or has mapped them, and none of their code has run yet.
+ * User space looks what is new; a record that is thrown away wakes it.
+ */
+SEC("?uprobe")
+int libraries_changed(struct pt_regs *ctx)
+{
+	void *wake;
+
+	__sync_fetch_and_add(&library_changes, 1);
+	if (!active)
+		return 0;
+	wake = bpf_ringbuf_reserve(&records, sizeof(u64), 0);
+	if (wake)
+		bpf_ringbuf_discard(wake, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

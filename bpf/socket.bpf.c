@@ -78,8 +78,49 @@ static __always_inline void emit_socket_seen(struct sock *sk, const struct socke
 	bpf_ringbuf_submit(record, wake_flags());
 }
 
-/* The first call of a target on a TCP socket: from here on its arrivals and its end are followed. */
-static __always_inline void follow(struct sock *sk, const struct socket_facts *facts,
+/* Whether the bytes of a call begin as a TLS record does (RFC 8446, section 5.1). */
+static __always_inline bool begins_tls_record(const struct io *io)
+{
+	u64 base = io->base;
+	struct iovec first;
+	u8 head[3];
+
+	if (!base && io->vector_length &&
+	    !bpf_probe_read_user(&first, sizeof(first), (const void *)io->vector))
+		base = (u64)first.iov_base;
+	if (!base || bpf_probe_read_user(head, sizeof(head), (const void *)base))
+		return false;
+	return head[0] >= 20 && head[0] <= 24 && head[1] == 3 && head[2] <= 4;
+}
+
+static __always_inline void emit_tls_caller(const struct io *io, const struct socket_facts *facts)
+{
+	struct tls_caller_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct pt_regs *regs;
+	const void *top;
+
+	if (!record) {
+		count_loss(LOSS_RING_FULL);
+		return;
+	}
+	fill_header(&record->header, sizeof(*record), RECORD_TLS_CALLER, 0, io->ids, io->ns);
+	record->socket = facts->cookie;
+	record->fd = io->fd;
+	record->reserved = 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	record->code = PT_REGS_IP(regs);
+	top = (const void *)PT_REGS_SP(regs);
+	/* A thread that has called little may have less than that: what is not read is zeros. */
+	if (bpf_probe_read_user(record->stack, sizeof(record->stack), top))
+		bpf_probe_read_user(record->stack, sizeof(record->stack) / 4, top);
+	bpf_ringbuf_submit(record, wake_flags());
+}
+
+/*
+ * The first call of a target on a TCP socket: from here on its arrivals and its end are followed. True
+ * for that first call.
+ */
+static __always_inline bool follow(struct sock *sk, const struct socket_facts *facts,
 				   struct ids ids, u64 now)
 {
 	u64 key = (u64)sk;
@@ -87,11 +128,12 @@ static __always_inline void follow(struct sock *sk, const struct socket_facts *f
 	struct followed_socket fresh = { .cookie = facts->cookie, .pid = ids.pid };
 
 	if (known && known->cookie == facts->cookie)
-		return;
+		return false;
 	filter_add(maybe_socket, BPF_CORE_READ(sk, __sk_common.skc_hash));
 	if (facts->state != TCP_CLOSE && bpf_map_update_elem(&sockets, &key, &fresh, BPF_ANY))
 		count_loss(LOSS_SOCKETS_FULL);
 	emit_socket_seen(sk, facts, ids, now);
+	return true;
 }
 
 /* Where the bytes of the current system call are; false, if it is none that names a buffer. */
@@ -135,8 +177,9 @@ static __always_inline void finish_call(struct io *io, struct thread *thread, st
 {
 	bool write = io->flags & IO_WRITE;
 
-	if (is_tcp(facts->family))
-		follow(sk, facts, io->ids, io->ns);
+	if (is_tcp(facts->family) && follow(sk, facts, io->ids, io->ns) && !thread->tls_depth &&
+	    begins_tls_record(io))
+		emit_tls_caller(io, facts);
 	io->connection = facts->cookie;
 	io->socket = facts->cookie;
 	if (thread->tls_depth) {
@@ -213,6 +256,7 @@ static __noinline int traced_call(struct sock *sk, int result, u16 flags)
 	if (!thread->tls_depth)
 		thread->read_stack = PT_REGS_SP(regs);
 	call = libc_call_of(SYSCALL_NUMBER(regs));
+	io.fd = call ? (s32)SYSCALL_ARGUMENT_1(regs) : -1;
 	if (!find_buffer(&io, call, SYSCALL_ARGUMENT_2(regs), SYSCALL_ARGUMENT_3(regs))) {
 		if (!call)
 			count_loss(LOSS_IO_URING);
@@ -444,6 +488,7 @@ int BPF_URETPROBE(libc_return, s64 result)
 	io.begin_ns = thread->libc_begin_ns;
 	io.result = result;
 	io.flags = call >= LIBC_WRITE ? IO_WRITE : 0;
+	io.fd = thread->libc_fd;
 	find_buffer(&io, call, thread->libc_address, thread->libc_count);
 	finish_call(&io, thread, sk, &facts);
 	return 0;

@@ -13,6 +13,7 @@
 
 extern const volatile struct gcause_settings settings;
 extern volatile u32 active; /* 0 until every probe is in: attached is not active */
+extern volatile u32 library_changes; /* how often libraries came or went in targets */
 
 /*
  * Which keys may be in the maps of targets, threads and sockets. Some programs run for every socket
@@ -294,6 +295,7 @@ struct io {
 	u64 base; /* the buffer, if vector is 0 */
 	u64 vector; /* address of an array of struct iovec */
 	u32 vector_length;
+	s32 fd; /* that the call was made on; -1: it names none */
 	u32 capture; /* bytes to copy, at most */
 	u32 run_delay_us; /* emit_io fills it */
 	/* where emit_io is: the caller leaves these zero */

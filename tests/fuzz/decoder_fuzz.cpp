@@ -72,7 +72,7 @@ std::vector<std::byte> repaired(std::span<const std::byte> bytes) {
     const auto size = std::min(24 + extra, records.size() - at);
     records[at] = static_cast<std::byte>(size);
     records[at + 1] = records[at + 2] = records[at + 3] = std::byte{0};
-    records[at + 4] = static_cast<std::byte>(1 + std::to_integer<unsigned>(records[at + 4]) % 15);
+    records[at + 4] = static_cast<std::byte>(1 + std::to_integer<unsigned>(records[at + 4]) % 17);
     records[at + 5] = std::byte{0};
     at += (size + 7) & ~std::size_t{7};
   }

@@ -10,11 +10,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
+using namespace std::string_view_literals;
+
 int main() {
   constexpr int kInputs = 20000;
-  constexpr std::array<std::string_view, 8> kPieces = {
+  constexpr std::array<std::string_view, 9> kPieces = {
       "HTTP/1.1 200 OK\r\n", "Content-Type: text/event-stream\r\n", "Transfer-Encoding: chunked\r\n\r\n",
-      "a\r\ndata: hi\n\n\r\n", "data: [DONE]\n\n", "event: x\r\n", ": comment\n", "0\r\n\r\n"};
+      "a\r\ndata: hi\n\n\r\n", "data: [DONE]\n\n", "event: x\r\n", ": comment\n", "0\r\n\r\n",
+      "\x17\x03\x03\0\x02" "ab\x17\x03\x03"sv};
   std::mt19937 random(20260101);
   std::vector<std::uint8_t> input;
   for (int i = 0; i < kInputs; ++i) {

@@ -30,7 +30,9 @@ Result<std::uint64_t> replay_raw_capture(const std::string& path, TimelineConsum
   const auto records = [&](std::span<const std::byte> bytes) {
     decoder.feed(bytes);
     decoder.advance();
-    pipeline.take_streaming();  // nobody to tell
+    // Nobody is there to be told, or to answer: the answers are in the capture.
+    pipeline.take_streaming();
+    pipeline.take_unread();
   };
   if (auto replayed = replay(path, FileKind::raw_capture, {event, records}); !replayed) {
     return replayed.error();

@@ -18,6 +18,7 @@ namespace {
 using test::charges;
 using test::Court;
 using test::ms;
+using test::only;
 using Ids = std::vector<std::uint64_t>;
 using Charges = std::map<std::uint64_t, Ns>;
 
@@ -435,6 +436,41 @@ TEST_CASE("a thread that waited before its delivery held nothing") {
   court.stream(1).chunk(1, 0, 0).wait(1).pause_begins(kOther, ms(50)).chunk(1, ms(70), ms(70));
   court.wait(ms(75)).pause_ends(kOther, ms(50), ms(200)).end();
   CHECK(court.gap(1, 1).held == 0);
+}
+
+TEST_CASE("a connection that cannot be read leaves with its library, known before or behind its end") {
+  const TlsUnread connection{Court::kPid, 70, 7, "peer", 1, 2, 3, 4, 5, 6, {}};
+  Court court;
+  const auto told = [&] { return only<TlsUnreadFinding>(court.findings); };
+  SECTION("before") {
+    court.take(TlsReaderFound{1, Court::kPid, 70, "/x.so"}).take(connection);
+    REQUIRE(told().size() == 1);
+    CHECK(told()[0].library == "/x.so");
+  }
+  SECTION("behind") {
+    court.take(connection);
+    CHECK(told().empty());
+    court.take(TlsReaderFound{1, Court::kPid, 71, "/y.so"}).take(TlsReaderFound{1, Court::kPid, 70, "/x.so"});
+    REQUIRE(told().size() == 1);
+    CHECK(told()[0].library == "/x.so");
+  }
+  SECTION("looked for in vain") {
+    court.take(TlsReaderFound{1, Court::kPid, 70, ""}).take(connection);
+    REQUIRE(told().size() == 1);
+    CHECK_FALSE(told()[0].library);
+  }
+  court.end(10);
+  REQUIRE(told().size() == 1);
+  CHECK(told()[0].connection.records == 3);
+  CHECK(court.summary().tls_unread == 1);
+}
+
+TEST_CASE("a connection of which nobody asked leaves at the end") {
+  Court court;
+  court.take(TlsUnread{Court::kPid, 70, 7, "peer", 1, 2, 3, 4, 5, 6, {}}).end(10);
+  const auto told = only<TlsUnreadFinding>(court.findings);
+  REQUIRE(told.size() == 1);
+  CHECK_FALSE(told[0].library);
 }
 
 }  // namespace

@@ -471,5 +471,24 @@ TEST_CASE("many turns agree with one sort") {
   CHECK(lab.times() == expected);
 }
 
+TEST_CASE("whose code used a socket: the call's address, and the stack up to its last word") {
+  tls_caller_record record{};
+  record.header = header_of(sizeof record, RECORD_TLS_CALLER, 5);
+  record.socket = 70;
+  record.fd = GENERATE(7, -1);
+  record.code = 0x1000;
+  record.stack[0] = 0x2000;
+  record.stack[2] = 0x3000;
+  Lab lab;
+  lab.decoder.feed(bytes_of(record));
+  lab.decoder.finish();
+  const auto& caller = lab.only<TlsCaller>();
+  CHECK(caller.at == 5);
+  CHECK(caller.pid == 42);
+  CHECK(caller.socket == 70);
+  CHECK(caller.fd == (record.fd < 0 ? std::nullopt : std::optional<std::int32_t>(7)));
+  CHECK(caller.words == std::vector<std::uint64_t>{0x1000, 0x2000, 0, 0x3000});
+}
+
 }  // namespace
 }  // namespace gcause

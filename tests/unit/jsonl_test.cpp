@@ -26,6 +26,26 @@ TEST_CASE("session") {
         "\n");
 }
 
+TEST_CASE("TLS library that was loaded later") {
+  CHECK(line_of(TlsLibraryProbed{9, 42, {"/lib/libssl.so.3", {"SSL_read"}}}) ==
+        R"({"type":"tls_library","pid":42,"at_ns":9,)"
+        R"("tls":{"object":"/lib/libssl.so.3","functions":["SSL_read"]}})"
+        "\n");
+}
+
+TEST_CASE("connection whose TLS cannot be read") {
+  CHECK(line_of(TlsUnreadFinding{{42, 70, 7, "10.0.0.1:443", 1, 2, 3, 4, 5, 6, 8}, "/x.so"}) ==
+        R"({"type":"tls_unread","pid":42,"fd":7,"peer":"10.0.0.1:443","library":"/x.so",)"
+        R"("begin_ns":1,"end_ns":2,"records":3,"bytes":4,"longest_silence_ns":5,)"
+        R"("longest_unread_ns":6,"stream":8})"
+        "\n");
+  CHECK(line_of(TlsUnreadFinding{{42, 70, {}, {}, 1, 2, 3, 4, 5, 6, {}}, {}}) ==
+        R"({"type":"tls_unread","pid":42,"fd":null,"peer":null,"library":null,)"
+        R"("begin_ns":1,"end_ns":2,"records":3,"bytes":4,"longest_silence_ns":5,)"
+        R"("longest_unread_ns":6,"stream":null})"
+        "\n");
+}
+
 TEST_CASE("process") {
   ProcessFollowed process{.pid = 42,
                           .start_ticks = 77,
@@ -266,7 +286,7 @@ TEST_CASE("summary") {
               R"(,"first_chunk_but_for":)" + empty +
               R"(,"verdicts":{"gc":0,"gc-partial":0,"upstream":0,"process":0},"over_budget":0,)"
               R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"unjudged_share":null,)"
-              R"("gaps_with_loss":0,"lost":0,"windows":[]})"
+              R"("gaps_with_loss":0,"lost":0,"tls_unread":0,"windows":[]})"
               "\n");
   }
   SECTION("of a recording") {
@@ -286,6 +306,7 @@ TEST_CASE("summary") {
     summary.budget_kept = false;
     summary.gaps_with_loss = 5;
     summary.lost = 8;
+    summary.tls_unread = 2;
     WindowFinding worst;
     worst.from = 10;
     worst.to = 20;
@@ -306,7 +327,7 @@ TEST_CASE("summary") {
         R"("first_chunk_but_for":{"count":2,"p50_ns":3,"p90_ns":4,"p99_ns":4,"max_ns":4},)"
         R"("verdicts":{"gc":2,"gc-partial":0,"upstream":0,"process":0},"over_budget":3,)"
         R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"unjudged_share":0.250000,)"
-        R"("gaps_with_loss":5,"lost":8,"windows":[{"window_ns":60000000000,"count":9,"few_gaps":2,)"
+        R"("gaps_with_loss":5,"lost":8,"tls_unread":2,"windows":[{"window_ns":60000000000,"count":9,"few_gaps":2,)"
         R"("broken":3,"broken_by_collector":1,"worst":{"from_ns":10,"to_ns":20,"p99_ns":7,)"
         R"("but_for_p99_ns":6}},{"window_ns":null,"count":1,"few_gaps":1,"broken":0,)"
         R"("broken_by_collector":0,"worst":null}]})"

@@ -55,6 +55,11 @@ TEST_CASE("of a file the first executable mapping counts, not a mapping of its d
   CHECK(mapping_of("/usr/lib/libssl.so.3").begin == 0x7f0000100000);
 }
 
+TEST_CASE("the bytes of all code, the executable's and the libraries'") {
+  CHECK(recorded().code_bytes(100) == (4424 + 7016) * 1024);
+  CHECK(recorded().code_bytes(999) == 0);
+}
+
 TEST_CASE("lines that make no sense are passed over") {
   const auto mappings = recorded().executable_mappings(102);
   REQUIRE(mappings);

@@ -202,6 +202,10 @@ TEST_CASE("what later versions added survives a recording") {
                                              ThreadFound{132, 42, 43, 3},
                                              ThreadFound{133, 42, 43, {}},
                                              LockWaited{111, 125, 42, 43},
+                                             TlsLibraryProbed{140, 42, {"/a.so", {"SSL_read"}}},
+                                             TlsReaderFound{141, 42, 70, "/b.so"},
+                                             TlsUnread{42, 70, 7, "peer", 1, 2, 3, 4, 5, 6, 8},
+                                             TlsUnread{42, 70, {}, {}, 1, 2, 3, 4, 5, 6, {}},
                                              RecordingEnded{150}};
   const Folder folder;
   folder.write(events);

@@ -500,5 +500,25 @@ TEST_CASE("layout helpers") {
   CHECK(wrap("in 12 ms", 6) == "in\n12 ms\n");
 }
 
+TEST_CASE("the report names connections whose TLS cannot be read") {
+  SummaryFinding summary;
+  summary.pid = 42;
+  summary.tls_unread = 2;
+  const std::vector<Finding> findings{
+      TlsUnreadFinding{{42, 70, 7, "10.0.0.1:443", 1, 2, 3, 4'096, 50 * kMillisecond, 6, 8},
+                       "/opt/x.so"},
+      TlsUnreadFinding{{42, 71, {}, {}, 1, 2, 9, 1, 0, 0, {}}, {}}, summary};
+  const auto text = report(findings);
+  // Those with most records come first.
+  const auto first = text.find("TLS connection cannot be read (which library is not known): 9 records");
+  const auto second =
+      text.find("TLS connection on fd 7 to 10.0.0.1:443 cannot be read (library /opt/x.so): 3");
+  CHECK(first < second);
+  CHECK(second != std::string::npos);
+  CHECK(text.find("timed by its records as stream #8") != std::string::npos);
+  CHECK(text.find("no token stream was seen") == std::string::npos);
+  CHECK(widest_line(text) <= 100);
+}
+
 }  // namespace
 }  // namespace gcause

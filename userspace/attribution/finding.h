@@ -74,6 +74,12 @@ struct GapFinding {
   std::uint32_t burst = 1;
 };
 
+/// A connection whose TLS could not be read.
+struct TlsUnreadFinding {
+  TlsUnread connection;
+  std::optional<std::string> library;  ///< the file whose code used it
+};
+
 /// Nearest-rank quantiles over all values.
 struct Distribution {
   std::uint64_t count = 0;
@@ -137,6 +143,7 @@ struct SummaryFinding {
   bool budget_kept = true;
   bool but_for_kept = true;
   std::uint64_t lost = 0;
+  std::uint64_t tls_unread = 0;  ///< connections whose TLS could not be read
   std::vector<WindowTotals> windows;
 
   /// How much of the gaps above the budget has no verdict; none without such gaps.
@@ -149,6 +156,7 @@ struct SummaryFinding {
 
 using Finding =
     std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding, ChunkFinding,
-                 GapFinding, Lost, SummaryFinding, RecordingEnded, SettingsChanged, WindowFinding>;
+                 GapFinding, Lost, SummaryFinding, RecordingEnded, SettingsChanged, WindowFinding,
+                 TlsLibraryProbed, TlsUnreadFinding>;
 
 }  // namespace gcause

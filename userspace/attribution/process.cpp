@@ -380,6 +380,31 @@ void Attribution::Process::lost(const Lost& event) {
   losses_.emplace_back(event.from, event.to);
 }
 
+/// Of a short connection it is known only behind its end.
+void Attribution::Process::tls_reader_found(const TlsReaderFound& event) {
+  const auto ended = tls_unread_.extract(event.socket);
+  if (ended.empty()) {
+    tls_readers_[event.socket] = event.object;
+  } else {
+    tell_unread(ended.mapped(), event.object);
+  }
+}
+
+void Attribution::Process::tls_unread(const TlsUnread& event) {
+  ++tls_unread_count_;
+  const auto reader = tls_readers_.extract(event.socket);
+  if (reader.empty()) {
+    tls_unread_.insert_or_assign(event.socket, event);
+  } else {
+    tell_unread(event, reader.mapped());
+  }
+}
+
+void Attribution::Process::tell_unread(const TlsUnread& connection, const std::string& library) {
+  handler_(TlsUnreadFinding{connection,
+                            library.empty() ? std::nullopt : std::optional(library)});
+}
+
 bool Attribution::Process::contains_loss(Ns from, Ns to) const {
   for (auto it = losses_.rbegin(); it != losses_.rend() && it->second >= from; ++it) {
     if (it->first <= to) return true;
@@ -418,6 +443,8 @@ void Attribution::Process::flush(Ns at) {
     }
     send_ready(id, true);
   }
+  for (const auto& [socket, connection] : tls_unread_) tell_unread(connection, "");
+  tls_unread_.clear();
   awaiting_.clear();
 }
 
@@ -441,6 +468,7 @@ SummaryFinding Attribution::Process::summary() {
   summary.but_for_kept = summary.but_for.p99 <= budget_;
   summary.gaps_with_loss = gaps_with_loss_;
   summary.lost = lost_;
+  summary.tls_unread = tls_unread_count_;
   summary.windows = windows_.totals(summary.gap, summary.but_for);
   return summary;
 }

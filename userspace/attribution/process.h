@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Attribution::Process {
   void wait_began(const WaitBegan& event);
   void lock_waited(const LockWaited& event);
   void lost(const Lost& event);
+  void tls_reader_found(const TlsReaderFound& event);
+  void tls_unread(const TlsUnread& event);
 
   /// Nothing more will come: what is pending leaves, with `held` unknown.
   void flush(Ns at);
@@ -107,6 +110,7 @@ class Attribution::Process {
   void set_held(const Awaiting& awaiting, Ns wait);
   void send_ready(std::uint64_t id, bool all);
   std::optional<std::uint64_t> pause_at(Ns at, std::uint32_t tid) const;
+  void tell_unread(const TlsUnread& connection, const std::string& library);
   bool contains_loss(Ns from, Ns to) const;
   void forget_old_pauses();
   void judge_windows(Ns now);
@@ -144,6 +148,10 @@ class Attribution::Process {
   std::uint64_t unjudged_ = 0;
   std::uint64_t gaps_with_loss_ = 0;
   std::uint64_t lost_ = 0;
+  /// By socket, whose code uses it; empty where that could not be found out.
+  std::unordered_map<std::uint64_t, std::string> tls_readers_;
+  std::map<std::uint64_t, TlsUnread> tls_unread_;  ///< by socket, whose code is not known yet
+  std::uint64_t tls_unread_count_ = 0;
   BudgetWindows windows_;
   std::optional<Ns> ended_;
 };

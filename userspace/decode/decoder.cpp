@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "decode/kernel_abi.h"
@@ -111,6 +112,17 @@ std::optional<Event> decode_socket_closed(std::span<const std::byte> bytes) {
                       (record->header.flags & SOCKET_CLOSED_BY_PEER) != 0};
 }
 
+std::optional<Event> decode_tls_caller(std::span<const std::byte> bytes) {
+  const auto record = read_record<tls_caller_record>(bytes);
+  if (!record) return std::nullopt;
+  TlsCaller event{to_ns(record->header.ns), record->header.pid, record->socket, std::nullopt, {}};
+  if (record->fd >= 0) event.fd = record->fd;
+  event.words.push_back(record->code);
+  event.words.insert(event.words.end(), std::begin(record->stack), std::end(record->stack));
+  while (event.words.size() > 1 && event.words.back() == 0) event.words.pop_back();
+  return event;
+}
+
 /// `bytes` is one record, whole, and at least a header long.
 std::optional<Event> decode(const record_header& header, std::span<const std::byte> bytes) {
   const Ns at = to_ns(header.ns);
@@ -147,6 +159,8 @@ std::optional<Event> decode(const record_header& header, std::span<const std::by
         return ProcessFork{at, header.pid, record->child};
       }
       return std::nullopt;
+    case RECORD_TLS_CALLER:
+      return decode_tls_caller(bytes);
     case RECORD_TRIGGER:
       return decode_trigger(bytes);
     case RECORD_WORLD_STOPPING:

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "util/time.h"
 
@@ -86,6 +87,18 @@ struct TlsFreed {
   Ns at;
   std::uint32_t pid;
   std::uint64_t connection;
+};
+
+/// Whose code made the first call on a socket that moved a TLS record, outside of the calls of a
+/// TLS library that is probed.
+struct TlsCaller {
+  Ns at;
+  std::uint32_t pid;
+  std::uint64_t socket;
+  std::optional<std::int32_t> fd;  ///< as the process numbers it
+  /// Where the system call was made, then what the stack holds from its top on, as far as it could
+  /// be read: return addresses are among these words.
+  std::vector<std::uint64_t> words;
 };
 
 struct CollectionBegin {
@@ -168,6 +181,6 @@ struct RecordsLost {
 
 using Event = std::variant<Io, Arrival, Wait, SocketSeen, SocketClosed, TlsFreed, CollectionBegin,
                            CollectionEnd, TriggerSeen, WorldStopping, WorldStarted, ProcessExit,
-                           ProcessExec, ProcessFork, RecordsLost, LockSlept>;
+                           ProcessExec, ProcessFork, RecordsLost, LockSlept, TlsCaller>;
 
 }  // namespace gcause

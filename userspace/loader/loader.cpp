@@ -128,6 +128,8 @@ struct Loader::Impl {
         return {{progs.world_start, false}};
       case ProbeKind::tls_free:
         return {{progs.tls_free, false}};
+      case ProbeKind::library_load:
+        return {{progs.libraries_changed, false}};
       case ProbeKind::read_return:
         if (sockets_by_uprobe) return {};
         return {{progs.read_return, true}};
@@ -242,7 +244,8 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   std::vector<bpf_program*> target = {
       progs.collector_enter, progs.collector_return, progs.collector_start, progs.collector_done,
       progs.collector_exit,  progs.world_stop,       progs.world_start,     progs.tls_enter,
-      progs.tls_return,      progs.tls_exit,         progs.tls_free};
+      progs.tls_return,      progs.tls_exit,         progs.tls_free,
+      progs.libraries_changed};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -335,6 +338,8 @@ void Loader::detach(std::uint32_t pid) {
   ::bpf_map__delete_elem(impl_->skeleton->maps.targets, &pid, sizeof pid, 0);
   impl_->links.erase(pid);
 }
+
+std::uint32_t Loader::library_changes() const { return impl_->skeleton->bss->library_changes; }
 
 void Loader::activate() { impl_->skeleton->bss->active = 1; }
 

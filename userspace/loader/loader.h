@@ -46,6 +46,10 @@ class Loader {
   /// From here on records flow.
   void activate();
 
+  /// How often processes with a `library_load` site have loaded or released libraries, modulo 2^32.
+  /// A change also wakes who waits for `poll_fd`.
+  std::uint32_t library_changes() const;
+
   /// A descriptor that is readable when much is waiting in the ring buffer.
   int poll_fd() const;
 

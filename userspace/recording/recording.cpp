@@ -25,7 +25,8 @@ const char* magic_of(FileKind kind) {
 using FrameOrder =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
                  StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
-                 InterpreterFound, ThreadFound, LockWaited>;
+                 InterpreterFound, ThreadFound, LockWaited, TlsLibraryProbed, TlsReaderFound,
+                 TlsUnread>;
 static_assert(std::is_same_v<FrameOrder, TimelineEvent>);
 
 template <std::size_t Index = 0>

@@ -215,10 +215,42 @@ struct ThreadFound {
   std::optional<std::int64_t> interpreter;  ///< none: it is no longer known
 };
 
+/// A TLS library was loaded while the process was recorded, or found in it later: its probes are in.
+struct TlsLibraryProbed {
+  Ns at;
+  std::uint32_t pid;
+  TlsLibrary library;
+};
+
+/// Which file's code uses a socket for TLS that no probed library reads.
+struct TlsReaderFound {
+  Ns at;
+  std::uint32_t pid;
+  std::uint64_t socket;
+  std::string object;  ///< path as the process sees it
+};
+
+/// A connection with TLS of which no probed library read anything has ended, or the recording has.
+/// Counted are the records of data that the process read behind its first request.
+struct TlsUnread {
+  std::uint32_t pid;
+  std::uint64_t socket;
+  std::optional<std::int32_t> fd;
+  std::optional<std::string> peer;
+  Ns begin;  ///< the first was read
+  Ns end;    ///< the last was read
+  std::uint64_t records;
+  std::uint64_t bytes;    ///< that they carry, encrypted
+  Ns longest_silence;     ///< from the arrival of one to that of the next in the same answer
+  Ns longest_unread;      ///< from the arrival of one to its read
+  std::optional<std::uint64_t> stream;  ///< the last that was made of them, if one was
+};
+
 using TimelineEvent =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
                  StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
-                 InterpreterFound, ThreadFound, LockWaited>;
+                 InterpreterFound, ThreadFound, LockWaited, TlsLibraryProbed, TlsReaderFound,
+                 TlsUnread>;
 
 /// Takes the timeline, one event at a time, in the order of time.
 class TimelineConsumer {

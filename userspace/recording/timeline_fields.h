@@ -112,4 +112,20 @@ void fields(Archive& archive, ThreadFound& e) {
   archive(e.at)(e.pid)(e.tid)(e.interpreter);
 }
 
+template <typename Archive>
+void fields(Archive& archive, TlsLibraryProbed& e) {
+  archive(e.at)(e.pid)(e.library);
+}
+
+template <typename Archive>
+void fields(Archive& archive, TlsReaderFound& e) {
+  archive(e.at)(e.pid)(e.socket)(e.object);
+}
+
+template <typename Archive>
+void fields(Archive& archive, TlsUnread& e) {
+  archive(e.pid)(e.socket)(e.fd)(e.peer)(e.begin)(e.end)(e.records)(e.bytes)(e.longest_silence)(
+      e.longest_unread)(e.stream);
+}
+
 }  // namespace gcause

@@ -9,11 +9,10 @@
 #include "loader/features.h"
 #include "session/seccomp_ends.h"
 #include "target/elf_file.h"
+#include "target/object_names.h"
 
 namespace gcause {
 namespace {
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// CPython's executables are called python, python3.12, python3.13t and the like.
 PythonLinkage linkage_of(const Target& target) {
@@ -53,11 +52,20 @@ std::vector<BlindSpot> blind_spots(const TargetFacts& facts,
                                    const std::map<std::string, bool>& features) {
   std::vector<BlindSpot> spots;
   const auto& target = facts.target;
-  if (target.tls.empty()) {
+  const auto readable = std::ranges::count_if(
+      target.tls, [](const TlsObject& library) { return library.source != TlsSource::none; });
+  if (readable == 0) {
     spots.push_back(
-        {"no TLS library with readable symbols is loaded, so encrypted streams are not "
-         "seen until one is",
-         "none needed if one is loaded later: it is found within a second"});
+        {"no TLS library that can be read is loaded, so encrypted streams are not seen until one "
+         "is",
+         "none needed if one is loaded later: it is found as soon as it is there"});
+  }
+  for (const auto& library : target.tls) {
+    if (library.source != TlsSource::none) continue;
+    spots.push_back({library.object +
+                         " speaks TLS, and neither its symbols nor its code tell where it reads: "
+                         "its connections cannot be read, and are timed by TLS records at most",
+                     "a build of it that keeps the symbols of its TLS library (SSL_read, SSL_write)"});
   }
   if (!target.layout && target.collector_method != CollectorMethod::usdt) {
     spots.push_back(

@@ -28,6 +28,8 @@ std::string_view name_of(ProbeKind kind) {
       return "read return";
     case ProbeKind::libc_call:
       return "socket call";
+    case ProbeKind::library_load:
+      return "library load";
   }
   std::abort();
 }
@@ -42,6 +44,18 @@ std::string_view name_of(PythonLinkage linkage) {
       return "embedded-shared";
     case PythonLinkage::embedded_static:
       return "embedded-static";
+  }
+  std::abort();
+}
+
+std::string_view name_of(TlsSource source) {
+  switch (source) {
+    case TlsSource::symbols:
+      return "symbols";
+    case TlsSource::code:
+      return "code";
+    case TlsSource::none:
+      return "none";
   }
   std::abort();
 }
@@ -188,22 +202,41 @@ void print_collector(const DoctorJson& target, std::FILE* out) {
                collector["layout_known"] ? "known" : "not known: pauses are timed only");
 }
 
-void print_probes(const DoctorJson& target, std::FILE* out) {
+void print_probe(const DoctorJson& probe, const std::string& first, std::FILE* out) {
+  std::fprintf(out, "  %-16s %-28s %-9s %s", first.c_str(), text_of(probe["symbol"]).c_str(),
+               probe["emulated"] ? "emulated" : "stepped", text_of(probe["instruction"]).c_str());
+  if (probe["exits"] != 0) {
+    std::fprintf(out, " (and %zu exits)", probe["exits"].get<std::size_t>());
+  }
+  std::fprintf(out, "\n");
+}
+
+bool is_tls(const DoctorJson& probe) {
+  return probe["kind"] == name_of(ProbeKind::tls_call) ||
+         probe["kind"] == name_of(ProbeKind::tls_free);
+}
+
+void print_tls(const DoctorJson& target, std::FILE* out) {
   std::fprintf(out, "\nTLS libraries\n");
   for (const auto& library : target["tls"]) {
-    std::fprintf(out, "  %s (%zu functions)\n", text_of(library["object"]).c_str(),
-                 library["functions"].size());
+    const auto source = text_of(library["source"]);
+    const bool readable = source != name_of(TlsSource::none);
+    std::fprintf(out, "  %-4s %s%s\n", readable ? "yes" : "NO", text_of(library["object"]).c_str(),
+                 !readable            ? ": its functions are not known"
+                 : library["on_use"]  ? ", found in its code once it is used"
+                 : source == "code"   ? ", found in its code"
+                                      : "");
+    for (const auto& probe : target["probes"]) {
+      if (is_tls(probe) && probe["object"] == library["object"]) print_probe(probe, "", out);
+    }
   }
   if (target["tls"].empty()) std::fprintf(out, "  none\n");
+}
+
+void print_probes(const DoctorJson& target, std::FILE* out) {
   std::fprintf(out, "\nprobes\n");
   for (const auto& probe : target["probes"]) {
-    std::fprintf(out, "  %-16s %-28s %-9s %s", text_of(probe["kind"]).c_str(),
-                 text_of(probe["symbol"]).c_str(), probe["emulated"] ? "emulated" : "stepped",
-                 text_of(probe["instruction"]).c_str());
-    if (probe["exits"] != 0) {
-      std::fprintf(out, " (and %zu exits)", probe["exits"].get<std::size_t>());
-    }
-    std::fprintf(out, "\n");
+    if (!is_tls(probe)) print_probe(probe, text_of(probe["kind"]), out);
   }
 }
 
@@ -248,7 +281,10 @@ DoctorJson target_report(const TargetFacts& facts, const std::map<std::string, b
   json["collector"] = collector_report(target);
   json["tls"] = DoctorJson::array();
   for (const auto& library : target.tls) {
-    json["tls"].push_back({{"object", library.object}, {"functions", library.functions}});
+    json["tls"].push_back({{"object", library.object},
+                           {"functions", library.functions},
+                           {"source", name_of(library.source)},
+                           {"on_use", library.on_use}});
   }
   json["probes"] = probes_report(target, features);
   return json;
@@ -272,6 +308,7 @@ void print_report(const DoctorJson& report, std::FILE* out) {
   std::fprintf(out, "\nprocess %u\n", target["pid"].get<unsigned>());
   print_python(target, out);
   print_collector(target, out);
+  print_tls(target, out);
   print_probes(target, out);
   if (!report["blind_spots"].empty()) std::fprintf(out, "\nwhat will not be seen\n");
   for (const auto& spot : report["blind_spots"]) {

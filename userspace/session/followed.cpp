@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace gcause {
 namespace {
 
 constexpr Ns kScanEvery = kSecond;
+constexpr Ns kLoadLookEvery = 2 * kMillisecond;  ///< where libraries are loaded one after another
 constexpr Ns kLookEvery = 50 * kMillisecond;
 constexpr Ns kExitRecordGrace = 300 * kMillisecond;
 constexpr Ns kBecomesPythonWithin = 10 * kSecond;
@@ -150,14 +152,59 @@ void FollowedProcesses::tick(Ns now) {
     if (now > deadline || !procfs_.alive(pid)) candidates_.erase(pid);
   }
   for (auto& [pid, process] : processes_) settle_layout(process);
-  if (now < next_scan_) return;
+  look_for_libraries(now);
+}
+
+/// The dynamic linker tells of what it loads. What it does not load is found once a second, by the
+/// size of all code: the mappings themselves are read only where one of the two has changed.
+void FollowedProcesses::look_for_libraries(Ns now) {
+  const auto changes = loader_.library_changes();
+  const bool told = changes != library_changes_ && now >= next_load_look_;
+  if (!told && now < next_scan_) return;
+  library_changes_ = changes;
+  next_load_look_ = now + kLoadLookEvery;
   next_scan_ = now + kScanEvery;
   for (auto& [pid, process] : processes_) {
-    auto sites = sites_of_new_objects(procfs_, pid, process.target);
-    if (!ends_.make_safe(process.target, sites)) continue;
-    // A process that ends meanwhile is told by its exit.
-    if (!sites.empty()) (void)!loader_.attach_sites(process.target, sites);
+    const auto code_bytes = procfs_.code_bytes(pid);
+    if (code_bytes == process.target.code_bytes) continue;
+    process.target.code_bytes = code_bytes;
+    const auto known = process.target.tls.size();
+    probe_libraries(process, sites_of_new_objects(procfs_, process.target), known);
   }
+}
+
+/// `known` of the process's TLS libraries are probed already.
+void FollowedProcesses::probe_libraries(Process& process, std::vector<ProbeSite> sites,
+                                        std::size_t known) {
+  auto& target = process.target;
+  if (sites.empty() || !ends_.make_safe(target, sites) || sites.empty()) return;
+  if (auto attached = loader_.attach_sites(target, sites); !attached) {
+    // A process that ends meanwhile is told by its exit.
+    if (!procfs_.alive(target.pid)) return;
+    std::fprintf(stderr, "gcause: %s; its TLS streams are not seen\n",
+                 attached.error().what.c_str());
+    return;
+  }
+  for (auto i = known; i < target.tls.size(); ++i) {
+    const auto& library = target.tls[i];
+    tls_events_.push_back(TlsLibraryProbed{now_monotonic(), target.pid,
+                                           TlsLibrary{library.object, library.functions}});
+  }
+}
+
+void FollowedProcesses::name_reader(const StreamTracker::UnreadSocket& unread) {
+  TlsReaderFound found{now_monotonic(), unread.pid, unread.socket, {}};
+  if (const auto process = processes_.find(unread.pid); process != processes_.end()) {
+    auto& target = process->second.target;
+    if (const auto reader = tls_readers_.reader(target, unread.words)) {
+      found.object = reader->path;
+      const auto known = target.tls.size();
+      if (!is_known_tls(target, *reader)) {
+        probe_libraries(process->second, sites_in_code(procfs_, *reader, target), known);
+      }
+    }
+  }
+  tls_events_.push_back(std::move(found));
 }
 
 std::vector<std::uint32_t> FollowedProcesses::silently_ended(Ns now) {

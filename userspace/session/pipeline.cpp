@@ -14,6 +14,7 @@ void Pipeline::handle(const Event& event) {
                  [&](const SocketSeen& e) { streams_.socket_seen(e); },
                  [&](const SocketClosed& e) { streams_.socket_closed(e); },
                  [&](const TlsFreed& e) { streams_.tls_freed(e); },
+                 [&](const TlsCaller& e) { streams_.tls_caller(e); },
                  [&](const CollectionBegin& e) { pauses_.begin(e); },
                  [&](const CollectionEnd& e) { pauses_.end(e); },
                  [&](const TriggerSeen& e) { pauses_.trigger(e); },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <vector>
 
 #include "decode/event.h"
 #include "pause/pause_tracker.h"
@@ -21,6 +21,9 @@ class Pipeline {
 
   /// Connections that began or ceased to carry a stream; a live run tells the kernel side.
   std::vector<StreamTracker::Streaming> take_streaming() { return streams_.take_streaming(); }
+
+  /// Connections whose TLS nobody reads; a live run finds out whose code uses them.
+  std::vector<StreamTracker::UnreadSocket> take_unread() { return streams_.take_unread(); }
 
   /// The recording is over.
   void finish(Ns at);

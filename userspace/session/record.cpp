@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "decode/decoder.h"
 #include "loader/features.h"
@@ -45,6 +46,8 @@ Fd take_signals() {
 
 ProcessFollowed describe(const Target& target, const std::optional<CollectorSettings>& gc,
                          Ns seen_from) {
+  std::vector<TlsLibrary> tls;
+  for (const auto& library : target.tls) tls.push_back({library.object, library.functions});
   return {target.pid,
           target.start_ticks,
           target.exe,
@@ -54,7 +57,7 @@ ProcessFollowed describe(const Target& target, const std::optional<CollectorSett
           target.collector_object,
           target.collector_symbol,
           target.collector_address,
-          target.tls,
+          std::move(tls),
           seen_from,
           gc};
 }
@@ -234,6 +237,11 @@ void Recorder::turn(Ns now) {
     loader_->set_streaming(change.pid, change.connection, change.yes);
   }
   followed_->tick(now);
+  for (const auto& unread : pipeline_.take_unread()) followed_->name_reader(unread);
+  for (const auto& event : followed_->take_tls()) {
+    tee_.consume(event);
+    if (raw_) raw_->consume(event);
+  }
   for (const auto& change : followed_->settings_changes(now)) {
     tee_.consume(change);
     if (raw_) raw_->consume(change);

@@ -197,6 +197,36 @@ void put_line(std::string& out, const SettingsChanged& change) {
   put_settings(object, change.gc);
 }
 
+void put_library(std::string& out, const TlsLibrary& library) {
+  Object(out)
+      .field("object", library.object)
+      .list("functions", library.functions,
+            [](std::string& item, const std::string& name) { put(item, name); });
+}
+
+void put_line(std::string& out, const TlsLibraryProbed& probed) {
+  Object(out, "tls_library")
+      .field("pid", probed.pid)
+      .field("at_ns", probed.at)
+      .nested("tls", [&](std::string& into) { put_library(into, probed.library); });
+}
+
+void put_line(std::string& out, const TlsUnreadFinding& finding) {
+  const TlsUnread& connection = finding.connection;
+  Object(out, "tls_unread")
+      .field("pid", connection.pid)
+      .field("fd", connection.fd)
+      .field("peer", connection.peer)
+      .field("library", finding.library)
+      .field("begin_ns", connection.begin)
+      .field("end_ns", connection.end)
+      .field("records", connection.records)
+      .field("bytes", connection.bytes)
+      .field("longest_silence_ns", connection.longest_silence)
+      .field("longest_unread_ns", connection.longest_unread)
+      .field("stream", connection.stream);
+}
+
 void put_line(std::string& out, const ProcessFollowed& process) {
   Object(out, "process")
       .field("pid", process.pid)
@@ -217,13 +247,7 @@ void put_line(std::string& out, const ProcessFollowed& process) {
                     .field("address", process.collector_address);
               })
       .nested("gc", [&](std::string& into) { put_gc(into, process.gc); })
-      .list("tls", process.tls,
-            [](std::string& into, const TlsLibrary& library) {
-              Object(into)
-                  .field("object", library.object)
-                  .list("functions", library.functions,
-                        [](std::string& item, const std::string& name) { put(item, name); });
-            })
+      .list("tls", process.tls, put_library)
       .field("seen_from_ns", process.seen_from);
 }
 
@@ -408,6 +432,7 @@ void put_line(std::string& out, const SummaryFinding& summary) {
       .field("unjudged_share", summary.unjudged_share())
       .field("gaps_with_loss", summary.gaps_with_loss)
       .field("lost", summary.lost)
+      .field("tls_unread", summary.tls_unread)
       .list("windows", summary.windows, put_window_totals);
 }
 

@@ -137,6 +137,23 @@ void TextSink::add(const WindowFinding& window) {
 
 void TextSink::add(const SummaryFinding& summary) { of(summary.pid).summary = summary; }
 
+void TextSink::add(const TlsLibraryProbed& probed) {
+  saw(probed.at);
+  auto& process = of(probed.pid).process;
+  if (process) process->tls.push_back(probed.library);
+}
+
+void TextSink::add(const TlsUnreadFinding& finding) {
+  saw(finding.connection.end);
+  auto& unread = of(finding.connection.pid).unread;
+  const auto more = [](const TlsUnreadFinding& a, const TlsUnreadFinding& b) {
+    return std::tuple(a.connection.records, b.connection.begin) >
+           std::tuple(b.connection.records, a.connection.begin);
+  };
+  unread.insert(std::upper_bound(unread.begin(), unread.end(), finding, more), finding);
+  if (unread.size() > kUnreadShown) unread.pop_back();
+}
+
 ProcessReport& TextSink::of(std::uint32_t pid) {
   const auto [entry, is_new] = current_.try_emplace(pid, report_.processes.size());
   if (is_new) report_.processes.emplace_back().pid = pid;

@@ -40,6 +40,8 @@ class TextSink : public Sink {
   void add(const Lost& lost);
   void add(const WindowFinding& window);
   void add(const SummaryFinding& summary);
+  void add(const TlsLibraryProbed& probed);
+  void add(const TlsUnreadFinding& finding);
   void add(const RecordingEnded& ended) { saw(ended.at); }
 
   ProcessReport& of(std::uint32_t pid);

@@ -9,6 +9,7 @@
 #include "sink/names.h"
 #include "sink/text_hint.h"
 #include "sink/text_layout.h"
+#include "sink/text_unread.h"
 #include "sink/text_windows.h"
 
 namespace gcause {
@@ -354,8 +355,14 @@ std::string pauses(const Page& page, const ProcessReport& process, const Summary
 
 // --- streams
 
-std::string no_streams(const Page& page, const ProcessReport& process) {
-  std::string out = page.title("streams") + "no token stream was seen. That can mean:\n";
+std::string no_streams(const Page& page, const ProcessReport& process,
+                       const SummaryFinding& summary) {
+  std::string out = page.title("streams");
+  if (summary.tls_unread > 0) {
+    return out + "no token stream could be read; there may be some in:\n" +
+           unread_connections(process, summary.tls_unread, page.width);
+  }
+  out += "no token stream was seen. That can mean:\n";
   out += wrap(
       "no response with server-sent events was under way; a connection that was open before the "
       "attach is read from its next response on",
@@ -462,10 +469,14 @@ std::string cut_streams(const Page& page, const ProcessReport& process) {
 }
 
 std::string streams(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
-  if (summary.streams == 0 && process.streams.empty()) return no_streams(page, process);
+  if (summary.streams == 0 && process.streams.empty()) return no_streams(page, process, summary);
   std::string out =
       page.title("streams") + stream_totals(page, summary) + cut_streams(page, process);
   if (!process.streams.empty()) out += stream_list(page, process);
+  if (summary.tls_unread > 0) {
+    out += page.title("there may be more streams in") +
+           unread_connections(process, summary.tls_unread, page.width);
+  }
   return out;
 }
 

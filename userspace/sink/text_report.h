@@ -76,6 +76,7 @@ struct ProcessReport {
   std::unordered_map<std::uint64_t, Ns> charged;
   ProcessWaits no_cpu;
   ProcessWaits no_lock;                             ///< for the interpreter lock
+  std::vector<TlsUnreadFinding> unread;             ///< those with most records first, at most kUnreadShown
   std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
   std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
 };
@@ -91,6 +92,7 @@ struct TextReport {
 /// The rows that each list of the report has at most.
 inline constexpr std::size_t kWorstGaps = 10;
 inline constexpr std::size_t kWorstStreams = 10;
+inline constexpr std::size_t kUnreadShown = 10;
 
 /// Draws the report: plain text of at most `width` columns where the content allows it, the same
 /// with SGR sequences around some words if `color`. The same report gives the same text. Sorts the

@@ -56,6 +56,8 @@ void StreamTracker::io(const Io& io) {
       socket.plain->set_peer(socket.peer);
     }
     socket.plain->wrote(io.payload, io.end);
+  } else {
+    wrote_ciphertext(socket, io);
   }
 }
 
@@ -105,8 +107,85 @@ void StreamTracker::feed_plain(Socket& socket, const Io& io) {
 }
 
 void StreamTracker::feed_ciphertext(Socket& socket, const Io& io) {
+  const auto from = socket.records.end();
   socket.records.feed(io.payload, arrival_of(io, socket.arrivals));
   if (const auto missing = missing_behind(io)) socket.records.skip(missing);
+  if (socket.records.end() != from) threads_[{io.tid, io.pid}].ciphertext = io.socket;
+  if (socket.is_read) return;
+  if (socket.unread && socket.unread->in_stream()) asked_for_more(io);
+  const auto chunks = look_at_unread(socket, from, io);
+  if (chunks > 0) got_chunks(io, chunks);
+}
+
+void StreamTracker::wrote_ciphertext(Socket& socket, const Io& io) {
+  if (socket.is_read) return;
+  if (!socket.unread) {
+    socket.unread = std::make_unique<UnreadTls>(timeline_, next_stream_, io.pid);
+  }
+  socket.unread->wrote(io.payload, missing_behind(io));
+}
+
+/// Ciphertext was read of which nobody is known to read the plaintext: gives the number of chunks.
+std::size_t StreamTracker::look_at_unread(Socket& socket, std::uint64_t from, const Io& io) {
+  if (!socket.unread) {
+    socket.unread = std::make_unique<UnreadTls>(timeline_, next_stream_, io.pid);
+  }
+  const Key key{io.socket, io.pid};
+  const auto sure = [&] { return is_unread(key, socket); };
+  auto& unread = *socket.unread;
+  const auto chunks = unread.read(socket.records, from, {io.end, io.tid, io.run_delay}, socket.peer,
+                                  sure);
+  if (unread.in_stream() != socket.streaming) {
+    socket.streaming = unread.in_stream();
+    changes_.push_back({io.pid, io.socket, socket.streaming});
+  }
+  if (!socket.told && unread.has_answers() && sure()) {
+    socket.told = true;
+    unread_.push_back({io.pid, io.socket, std::exchange(socket.caller, {})});
+  }
+  return chunks;
+}
+
+/// Whether it is sure that no TLS object reads what this socket brings.
+bool StreamTracker::is_unread(const Key& key, const Socket& socket) const {
+  if (socket.is_read || socket.followed_by_tls) return false;
+  for (const auto& [tls_key, tls] : tls_) {
+    if (tls_key.pid == key.pid && tls.socket == 0 && tls.match.has_matched(key.id)) return false;
+  }
+  return true;
+}
+
+void StreamTracker::end_unread(const Key& key, Socket& socket, StreamEnd end, Ns at) {
+  if (!socket.unread) return;
+  socket.unread->ended(end, at);
+  if (socket.unread->has_answers() && is_unread(key, socket)) {
+    auto figures = socket.unread->figures();
+    figures.pid = key.pid;
+    figures.socket = key.id;
+    figures.fd = socket.fd;
+    figures.peer = socket.peer;
+    timeline_.consume(figures);
+  }
+  socket.unread.reset();
+}
+
+/// The socket turns out to belong to a TLS object.
+void StreamTracker::claim(Socket& socket, const Key& key) {
+  socket.is_read = true;
+  socket.caller.clear();
+  if (!socket.unread) return;
+  if (socket.unread->in_stream()) {
+    socket.unread->ended(StreamEnd::truncated, socket.unread->figures().end);
+    socket.streaming = false;
+    changes_.push_back({key.pid, key.id, false});
+  }
+  socket.unread.reset();
+}
+
+void StreamTracker::tls_caller(const TlsCaller& event) {
+  auto& socket = sockets_[{event.socket, event.pid}];
+  socket.fd = event.fd;
+  socket.caller = event.words;
 }
 
 /// A read found the end of the connection, or its failure.
@@ -117,6 +196,7 @@ void StreamTracker::socket_ended(const Io& io, Socket& socket) {
 
 void StreamTracker::end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at) {
   if (socket.plain) socket.plain->ended(end, at, socket.closed_by_peer);
+  end_unread(socket_key, socket, end, at);
   for (const auto id : socket.tls_connections) {
     const auto found = tls_.find({id, socket_key.pid});
     if (found != tls_.end()) found->second.connection.ended(end, at, socket.closed_by_peer);
@@ -129,12 +209,16 @@ void StreamTracker::tls_read(const Io& io) {
   auto& tls = tls_connection(key);
   asked_for_more(io);
   if (io.offset == 0) {
-    const auto& thread = threads_[{io.tid, io.pid}];
+    auto& thread = threads_[{io.tid, io.pid}];
+    const auto ciphertext = std::exchange(thread.ciphertext, 0);
     if (thread.socket != 0 && thread.socket_read_at >= io.begin) {
       tls.library_reads = true;
       tls.arrival = thread.arrival;
       bind(tls, key, thread.socket);
     } else if (!tls.library_reads) {
+      if (const auto read = sockets_.find({ciphertext, io.pid}); read != sockets_.end()) {
+        read->second.followed_by_tls = true;
+      }
       tls.arrival = match_socket(tls, key, static_cast<std::uint64_t>(io.result));
     }
   }
@@ -184,6 +268,7 @@ void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_
   connection.socket = socket;
   auto& bound = sockets_[{socket, key.pid}];
   bound.tls_connections.insert(key.id);
+  claim(bound, {socket, key.pid});
   for (auto& [other_key, other] : tls_) {
     if (other_key.pid == key.pid && !(other_key == key)) other.match.withdraw(socket);
   }
@@ -301,7 +386,9 @@ void StreamTracker::process_ended(std::uint32_t pid, Ns at) {
     if (key.pid == pid) tls.connection.ended(StreamEnd::truncated, at);
   }
   for (auto& [key, socket] : sockets_) {
-    if (key.pid == pid && socket.plain) socket.plain->ended(StreamEnd::truncated, at);
+    if (key.pid != pid) continue;
+    if (socket.plain) socket.plain->ended(StreamEnd::truncated, at);
+    end_unread(key, socket, StreamEnd::truncated, at);
   }
   const auto of_process = [&](const auto& entry) { return entry.first.pid == pid; };
   std::erase_if(tls_, of_process);
@@ -321,6 +408,7 @@ void StreamTracker::finish(Ns at) {
   for (auto& [key, tls] : tls_) tls.connection.ended(StreamEnd::open, at);
   for (auto& [key, socket] : sockets_) {
     if (socket.plain) socket.plain->ended(StreamEnd::open, at);
+    end_unread(key, socket, StreamEnd::open, at);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "stream/connection.h"
 #include "stream/tls_match.h"
 #include "stream/tls_record_log.h"
+#include "stream/unread_tls.h"
 
 namespace gcause {
 
@@ -32,6 +33,7 @@ class StreamTracker {
   void socket_seen(const SocketSeen& event);
   void socket_closed(const SocketClosed& event);
   void tls_freed(const TlsFreed& event);
+  void tls_caller(const TlsCaller& event);
   void process_ended(std::uint32_t pid, Ns at);
   void records_lost();
 
@@ -45,6 +47,16 @@ class StreamTracker {
 
   /// What changed since the last call.
   std::vector<Streaming> take_streaming() { return std::exchange(changes_, {}); }
+
+  /// A connection with TLS that no probed library reads.
+  struct UnreadSocket {
+    std::uint32_t pid;
+    std::uint64_t socket;
+    std::vector<std::uint64_t> words;  ///< as those of TlsCaller
+  };
+
+  /// Whose they are was not asked before: those since the last call.
+  std::vector<UnreadSocket> take_unread() { return std::exchange(unread_, {}); }
 
   /// The recording is over: streams in progress end as open.
   void finish(Ns at);
@@ -72,6 +84,13 @@ class StreamTracker {
     std::set<std::uint64_t> tls_connections;  ///< bound to this socket
     std::unique_ptr<Connection> plain;
     bool streaming = false;  ///< as last told
+    /// Where TLS passes that belongs to no TLS object, as far as is known.
+    std::unique_ptr<UnreadTls> unread;
+    bool is_read = false;         ///< it belonged to a TLS object at some time
+    bool followed_by_tls = false; ///< a thread that read it went on with a TLS object
+    bool told = false;            ///< in take_unread
+    std::optional<std::int32_t> fd;
+    std::vector<std::uint64_t> caller;  ///< as those of TlsCaller; dropped where it is told or read
   };
 
   struct TlsConnection {
@@ -89,6 +108,7 @@ class StreamTracker {
     std::uint64_t socket = 0;  ///< read last
     Ns socket_read_at = 0;
     std::optional<Ns> arrival;  ///< of the last byte of that read
+    std::uint64_t ciphertext = 0;  ///< socket of which it took records since its last TLS call
     bool owes_wait = false;     ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
   };
@@ -96,6 +116,11 @@ class StreamTracker {
   void socket_read(const Io& io);
   void feed_plain(Socket& socket, const Io& io);
   void feed_ciphertext(Socket& socket, const Io& io);
+  void wrote_ciphertext(Socket& socket, const Io& io);
+  std::size_t look_at_unread(Socket& socket, std::uint64_t from, const Io& io);
+  bool is_unread(const Key& key, const Socket& socket) const;
+  void claim(Socket& socket, const Key& key);
+  void end_unread(const Key& key, Socket& socket, StreamEnd end, Ns at);
   void socket_ended(const Io& io, Socket& socket);
   void tls_read(const Io& io);
   std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
@@ -110,6 +135,7 @@ class StreamTracker {
 
   TimelineConsumer& timeline_;
   std::vector<Streaming> changes_;
+  std::vector<UnreadSocket> unread_;
   std::uint64_t next_stream_ = 1;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::unordered_map<std::uint64_t, Key> socket_keys_;  ///< by cookie: arrivals name no process

@@ -70,6 +70,12 @@ std::optional<Ns> TlsMatch::take(std::uint64_t count, const Records& records) {
   return latest;
 }
 
+bool TlsMatch::has_matched(std::uint64_t socket) const {
+  return std::ranges::any_of(candidates_, [&](const Candidate& candidate) {
+    return candidate.socket == socket && candidate.matches > 0;
+  });
+}
+
 std::optional<std::uint64_t> TlsMatch::socket() const {
   if (candidates_.size() != 1 || candidates_.front().matches < kCertainAfter) return std::nullopt;
   return candidates_.front().socket;

@@ -38,6 +38,9 @@ class TlsMatch {
   /// The socket, once it is certain.
   std::optional<std::uint64_t> socket() const;
 
+  /// Whether reads have agreed with the records of this socket so far.
+  bool has_matched(std::uint64_t socket) const;
+
   /// No socket is left that could be it: offer all again.
   bool wants_offers() const { return candidates_.empty(); }
 

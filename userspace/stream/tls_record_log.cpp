@@ -43,17 +43,22 @@ void TlsRecordLog::feed(std::span<const std::byte> bytes, const PieceArrival& ar
     at += step;
     body_left_ -= static_cast<std::uint32_t>(step);
     if (body_left_ > 0) return;
-    const auto length = static_cast<std::uint32_t>(head_[3]) << 8 | head_[4];
-    records_.push_back({head_[0] == kApplicationData, length, arrival.at(at)});
-    ++end_;
-    if (records_.size() > kMaxRecords) records_.pop_front();
-    head_filled_ = 0;
+    complete(arrival.at(at));
   }
 }
 
+void TlsRecordLog::complete(std::optional<Ns> arrival) {
+  const auto length = static_cast<std::uint32_t>(head_[3]) << 8 | head_[4];
+  records_.push_back({head_[0] == kApplicationData, length, arrival, head_[0]});
+  ++end_;
+  if (records_.size() > kMaxRecords) records_.pop_front();
+  head_filled_ = 0;
+}
+
 void TlsRecordLog::skip(std::uint64_t count) {
-  if (head_filled_ == kHeadBytes && count < body_left_) {
+  if (head_filled_ == kHeadBytes && count <= body_left_) {
     body_left_ -= static_cast<std::uint32_t>(count);
+    if (body_left_ == 0) complete(std::nullopt);
   } else {
     lost_ = true;
     forget();

@@ -21,6 +21,7 @@ class TlsRecordLog {
     bool data;             ///< application data, as far as the head tells
     std::uint32_t length;  ///< bytes behind the head
     std::optional<Ns> arrival;
+    std::uint8_t type = 0;  ///< content type
   };
 
   /// Whether these bytes, the first of a connection or of a read, look like a record's head.
@@ -29,7 +30,8 @@ class TlsRecordLog {
   /// The next ciphertext.
   void feed(std::span<const std::byte> bytes, const PieceArrival& arrival);
 
-  /// `count` bytes passed that cannot be fed.
+  /// `count` bytes passed that cannot be fed. Where a record ends with them, its arrival is not
+  /// known.
   void skip(std::uint64_t count);
 
   /// Forgets all records; what comes next is numbered on.
@@ -44,6 +46,8 @@ class TlsRecordLog {
  private:
   static constexpr std::size_t kHeadBytes = 5;
   static constexpr std::size_t kMaxRecords = 256;
+
+  void complete(std::optional<Ns> arrival);
 
   bool lost_ = false;
   std::uint8_t head_[kHeadBytes] = {};

@@ -2,7 +2,6 @@
 #include "target/collector_scan.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <span>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 #include "target/code_scan.h"
 #include "target/fragments.h"
 #include "target/function_table.h"
+#include "target/text_users.h"
 
 namespace gcause {
 namespace {
@@ -22,27 +22,6 @@ constexpr auto kDone = "gc: done, "sv;
 
 // One or two are usual, four behind a post-link optimizer, which leaves the first ones in place.
 constexpr std::size_t kMaxStretches = 16;
-constexpr std::size_t kMaxBanners = 4;
-
-std::string hexadecimal(std::uint64_t address) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  return text;
-}
-
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
-/// All code that refers to a string.
-std::vector<std::uint64_t> users_of(const CodeImage& image, std::string_view text) {
-  std::vector<std::uint64_t> users;
-  for (const auto string : image.find(bytes_of(text), kMaxBanners)) {
-    const auto references = references_to(image, string);
-    users.insert(users.end(), references.begin(), references.end());
-  }
-  return users;
-}
 
 /// Addresses of the functions that have a symbol, in order, and that of PyGC_Collect; 0 if it has
 /// none. Where there is a full table fragments have one, too, which says nothing here.
@@ -89,19 +68,6 @@ bool refers(const CodeImage& image, std::string_view text,
                          [&](const CodeRange& range) { return range.contains(user); });
     });
   });
-}
-
-/// The distinct stretches of code that hold these addresses.
-std::vector<CodeRange> stretches_of(const FunctionTable& table,
-                                    std::span<const std::uint64_t> addresses) {
-  std::vector<CodeRange> stretches;
-  for (const auto address : addresses) {
-    const auto stretch = table.containing(address);
-    if (stretch && std::find(stretches.begin(), stretches.end(), *stretch) == stretches.end()) {
-      stretches.push_back(*stretch);
-    }
-  }
-  return stretches;
 }
 
 CollectorScan without_result(std::string why) { return {{}, std::move(why)}; }

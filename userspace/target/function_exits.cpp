@@ -175,6 +175,7 @@ bool has_bracket(ProbeKind kind) {
     case ProbeKind::read_return:
     case ProbeKind::world_stop:
     case ProbeKind::world_start:
+    case ProbeKind::library_load:
       return false;
   }
   return false;

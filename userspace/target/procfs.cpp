@@ -116,6 +116,9 @@ bool same_code(const std::vector<std::uint8_t>& file, const std::vector<std::uin
 
 /// "begin-end perms offset dev inode path"; false where the line is not of an executable file.
 bool parse_mapping(const std::string& line, Mapping& mapping) {
+  // Most lines are not: they cost no more than this.
+  const auto space = line.find(' ');
+  if (space == std::string::npos || line.size() < space + 4 || line[space + 3] != 'x') return false;
   std::istringstream in(line);
   std::string range, permissions, offset, device;
   if (!(in >> range >> permissions >> offset >> device >> mapping.inode)) return false;
@@ -166,6 +169,19 @@ Result<std::vector<Mapping>> Procfs::executable_mappings(std::uint32_t pid) cons
     }
   }
   return mappings;
+}
+
+std::uint64_t Procfs::code_bytes(std::uint32_t pid) const {
+  // fs/proc/task_mmu.c, task_mem(): the executable's code, and all other executable mappings, in kB.
+  std::ifstream in(of(pid) + "/status");
+  std::uint64_t kilobytes = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("VmExe:") || line.starts_with("VmLib:")) {
+      kilobytes += std::strtoull(line.c_str() + 6, nullptr, 10);
+    }
+    if (line.starts_with("VmLib:")) break;
+  }
+  return kilobytes * 1024;
 }
 
 std::vector<std::string> Procfs::candidates(std::uint32_t pid, const Mapping& mapping) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,6 +20,18 @@ struct Mapping {
   std::uint64_t inode;
   std::uint64_t device;  ///< of the file system, as a dev_t
   std::string path;      ///< as the kernel writes it: a newline as \\012, and " (deleted)"
+};
+
+/// What tells one mapped file from others: a path may come to name another file. The numbers alone do
+/// not, as the files of an overlayfs may share them.
+struct FileKey {
+  std::uint64_t device;
+  std::uint64_t inode;
+  std::string path;
+
+  explicit FileKey(const Mapping& mapping)
+      : device(mapping.device), inode(mapping.inode), path(mapping.path) {}
+  auto operator<=>(const FileKey&) const = default;
 };
 
 /// Reads what the kernel tells about one process. `root` is where procfs is mounted; tests give it
@@ -41,6 +54,11 @@ class Procfs {
 
   /// The executable mappings, one per file, in the order of addresses.
   Result<std::vector<Mapping>> executable_mappings(std::uint32_t pid) const;
+
+  /// The bytes of all executable mappings; 0 if that is not told. It changes when a library comes or
+  /// goes, and to look at it costs the process nothing, where the mappings take its lock and a time that
+  /// grows with their number.
+  std::uint64_t code_bytes(std::uint32_t pid) const;
 
   /// A path under which this process can open the very file behind a mapping of `pid`:
   /// 1. through the root of the process, so other mount namespaces work, or through our own, in

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace gcause {
+
+/// How much of a function's start is looked at.
+inline constexpr std::size_t kPrologueBytes = 96;
 
 /// A place in a function at which a uprobe sees the function's arguments.
 struct ProbePoint {

@@ -9,6 +9,7 @@
 #include "target/collector_cache.h"
 #include "target/collector_finder.h"
 #include "target/elf_file.h"
+#include "target/object_names.h"
 #include "target/process_memory.h"
 #include "target/python.h"
 #include "target/python_process.h"
@@ -17,18 +18,9 @@
 namespace gcause {
 namespace {
 
-constexpr std::size_t kPrologueBytes = 96;
-
 struct NamedCall {
   std::string_view name;
   CallShape shape;
-};
-
-constexpr std::array kTlsCalls = {
-    NamedCall{"SSL_read", CallShape::tls_read},
-    NamedCall{"SSL_read_ex", CallShape::tls_read_ex},
-    NamedCall{"SSL_write", CallShape::tls_write},
-    NamedCall{"SSL_write_ex", CallShape::tls_write_ex},
 };
 
 constexpr std::array kLibcCalls = {
@@ -44,83 +36,7 @@ constexpr std::array kLibcCalls = {
     NamedCall{"writev", CallShape::libc_write_vector},
 };
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-/// glibc before 2.34 has a second copy of the socket calls in libpthread.
-bool is_libc(std::string_view path) {
-  const auto name = base_name(path);
-  return name.starts_with("libc.so") || name.starts_with("libc-") ||
-         name.starts_with("libpthread") || name.starts_with("ld-musl");
-}
-
-/// One mapped file, opened.
-struct Object {
-  std::string path;
-  std::string open_path;
-  ElfFile elf;
-};
-
-/// Puts the site's probe into the function at `address`.
-void place(ProbeSite& site, const ElfFile& elf, std::uint64_t address) {
-  site.point = choose_probe_point(elf.machine(), address, elf.bytes_at(address, kPrologueBytes));
-  site.file_offset = elf.file_offset(site.point.address).value_or(0);
-}
-
-ProbeSite make_site(const Object& object, ProbeKind kind, CallShape shape, std::string symbol,
-                    std::uint64_t address) {
-  ProbeSite site{kind, shape, object.path, object.open_path, std::move(symbol), {}, 0};
-  place(site, object.elf, address);
-  return site;
-}
-
-/// SSL_read and SSL_read_ex of OpenSSL (1.1.1 on) are thin shells around one internal function
-/// whose arguments are those of the _ex form, and whose prologue can take a return probe without
-/// single-stepping (ssl/ssl_lib.c: ssl_read_internal). It is taken where both shells call it.
-std::optional<std::uint64_t> shared_callee(const ElfFile& elf, std::string_view plain,
-                                           std::string_view extended) {
-  std::optional<std::uint64_t> callees[2];
-  const std::string_view names[2] = {plain, extended};
-  for (int i = 0; i < 2; ++i) {
-    const auto symbol = elf.find(names[i]);
-    if (!symbol) return std::nullopt;
-    const auto code = elf.bytes_at(symbol->address, kPrologueBytes);
-    callees[i] = first_call_target(elf.machine(), symbol->address, code);
-  }
-  return callees[0] == callees[1] ? callees[0] : std::nullopt;
-}
-
-void add_tls_sites(const Object& object, std::vector<ProbeSite>& sites,
-                   std::vector<TlsLibrary>& libraries) {
-  TlsLibrary library{object.path, {}};
-  for (const auto& call : kTlsCalls) {
-    if (object.elf.find(call.name)) library.functions.emplace_back(call.name);
-  }
-  if (library.functions.empty()) return;
-  for (const auto& [plain, extended] :
-       {std::pair{kTlsCalls[0], kTlsCalls[1]}, std::pair{kTlsCalls[2], kTlsCalls[3]}}) {
-    if (const auto callee = shared_callee(object.elf, plain.name, extended.name)) {
-      auto site = make_site(object, ProbeKind::tls_call, extended.shape,
-                            std::string(plain.name) + ", " + std::string(extended.name), *callee);
-      if (site.point.emulated) {
-        sites.push_back(std::move(site));
-        continue;
-      }
-    }
-    for (const auto& call : {plain, extended}) {
-      if (const auto symbol = object.elf.find(call.name)) {
-        sites.push_back(make_site(object, ProbeKind::tls_call, call.shape, std::string(call.name),
-                                  symbol->address));
-      }
-    }
-  }
-  if (const auto symbol = object.elf.find("SSL_free")) {
-    sites.push_back(
-        make_site(object, ProbeKind::tls_free, CallShape::none, "SSL_free", symbol->address));
-  }
-  libraries.push_back(std::move(library));
-}
-
-void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites,
+void add_libc_sites(const MappedObject& object, std::vector<ProbeSite>& sites,
                     std::vector<ProbeSite>& blocking_sites) {
   for (const auto& call : kLibcCalls) {
     const auto symbol = object.elf.find(call.name);
@@ -131,6 +47,35 @@ void add_libc_sites(const Object& object, std::vector<ProbeSite>& sites,
       blocking_sites.push_back(sites.back());
       blocking_sites.back().kind = ProbeKind::read_return;
     }
+  }
+}
+
+/// The dynamic linker tells debuggers of every change by a call of an empty function (r_brk of
+/// link.h).
+void add_linker_site(const MappedObject& object, std::vector<ProbeSite>& sites) {
+  const auto symbol = object.elf.find("_dl_debug_state");
+  if (!symbol || !symbol->function) return;
+  sites.push_back(make_site(object, ProbeKind::library_load, CallShape::none, "_dl_debug_state",
+                            symbol->address));
+}
+
+/// Puts the probes of a TLS library in `object` with the others. False where there is none.
+bool add_tls(const MappedObject& object, bool in_code, Target& target,
+             std::vector<ProbeSite>& sites) {
+  auto probes = tls_probes_of(object, in_code);
+  if (!probes) return false;
+  target.tls.push_back(std::move(probes->library));
+  std::ranges::move(probes->sites, std::back_inserter(sites));
+  return true;
+}
+
+/// A TLS library without symbols, of which a recording learns when it is used.
+void add_silent_tls(const MappedObject& object, Target& target) {
+  if (!speaks_tls(object.elf)) return;
+  if (add_tls(object, true, target, target.sites)) {
+    target.tls.back().on_use = true;
+  } else {
+    target.tls.push_back({object.path, TlsSource::none, {}});
   }
 }
 
@@ -152,14 +97,14 @@ Error no_python(std::uint32_t pid, const std::string& exe,
                "give the PID of the Python interpreter itself, not of its launcher or shell"};
 }
 
-ProbeSite make_function_site(const Object& object, ProbeKind kind,
+ProbeSite make_function_site(const MappedObject& object, ProbeKind kind,
                              const CollectorFunction& function) {
   auto site = make_site(object, kind, CallShape::none, function.name, function.address);
   site.ranges = function.ranges;
   return site;
 }
 
-Error no_collector(const Object& object, std::uint32_t pid, const FoundCollector& found) {
+Error no_collector(const MappedObject& object, std::uint32_t pid, const FoundCollector& found) {
   std::string reasons;
   for (const auto& way : found.ways) reasons += (reasons.empty() ? "" : "; ") + way.result;
   return Error{"cannot find the collector in " + object.path + " of process " +
@@ -168,7 +113,7 @@ Error no_collector(const Object& object, std::uint32_t pid, const FoundCollector
 }
 
 /// Takes over what was found: the sites and what the reports say of them.
-void add_collector_sites(const Object& object, FoundCollector found, Target& target) {
+void add_collector_sites(const MappedObject& object, FoundCollector found, Target& target) {
   target.collector_method = *found.method;
   target.collector_ways = std::move(found.ways);
   if (found.functions.empty()) {
@@ -202,7 +147,7 @@ void add_collector_sites(const Object& object, FoundCollector found, Target& tar
 }
 
 /// Finds the collector in the object that holds the runtime.
-Result<Ok> find_collector(const Object& object, const std::string& root,
+Result<Ok> find_collector(const MappedObject& object, const std::string& root,
                           const DescribeOptions& options, Target& target) {
   const auto build = python_build(object.elf, object.path);
   target.python_object = object.path;
@@ -224,7 +169,15 @@ Result<Ok> find_collector(const Object& object, const std::string& root,
   return Ok{};
 }
 
-void set_addresses(const Object& object, const Mapping& mapping, Target& target) {
+Result<MappedObject> open_object(const Procfs& procfs, std::uint32_t pid, const Mapping& mapping) {
+  auto path = procfs.open_path(pid, mapping);
+  if (!path) return path.error();
+  auto elf = ElfFile::open(*path);
+  if (!elf) return elf.error();
+  return MappedObject{mapping.path, *path, *std::move(elf)};
+}
+
+void set_addresses(const MappedObject& object, const Mapping& mapping, Target& target) {
   if (!target.layout) return;
   ProcessMemory memory(target.pid);
   const auto found = python_addresses(object.elf, mapping, *target.layout, memory);
@@ -250,6 +203,7 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
   }
   auto exe = procfs.exe(pid);
   if (!exe) return exe.error();
+  const auto code_bytes = procfs.code_bytes(pid);
   auto mappings = procfs.executable_mappings(pid);
   if (!mappings) return mappings.error();
 
@@ -257,28 +211,32 @@ Result<Target> describe_target(const Procfs& procfs, std::uint32_t pid,
   target.pid = pid;
   target.start_ticks = *ticks;
   target.exe = *exe;
+  target.code_bytes = code_bytes;
   target.filtered_by_seccomp = procfs.filtered_by_seccomp(pid);
   std::vector<std::pair<std::string, std::string>> files;
   std::optional<Error> unreadable;
   for (const auto& mapping : *mappings) {
-    auto path = procfs.open_path(pid, mapping);
-    auto elf = path ? ElfFile::open(*path) : Result<ElfFile>(path.error());
-    files.emplace_back(mapping.path, path ? *path : "");
-    target.known_objects.insert(mapping.path);
-    if (!elf) {
-      if (!unreadable) unreadable = elf.error();
-      target.notes.push_back(elf.error().what);
+    const auto opened = open_object(procfs, pid, mapping);
+    files.emplace_back(mapping.path, opened ? opened->open_path : "");
+    target.known_objects.emplace(mapping);
+    if (!opened) {
+      if (!unreadable) unreadable = opened.error();
+      target.notes.push_back(opened.error().what);
       continue;
     }
-    const Object object{mapping.path, *path, *std::move(elf)};
+    const MappedObject& object = *opened;
     const auto runtime = runtime_of(object.elf, object.path);
     if (runtime == RuntimeKind::cpython && target.python_object.empty()) {
       auto found = find_collector(object, procfs.root_directory(pid), options, target);
       if (!found) return found.error();
       set_addresses(object, mapping, target);
     }
-    add_tls_sites(object, target.sites, target.tls);
+    const bool in_code = runtime == RuntimeKind::cpython || is_ssl_module(object.path);
+    if (!add_tls(object, in_code, target, target.sites) && options.all_ways) {
+      add_silent_tls(object, target);
+    }
     if (is_libc(object.path)) add_libc_sites(object, target.sites, target.blocking_sites);
+    if (is_dynamic_linker(object.path)) add_linker_site(object, target.sites);
   }
   if (target.python_object.empty()) return no_python(pid, target.exe, files, unreadable);
   return target;
@@ -301,38 +259,29 @@ void check_generations(Target& target) {
   target.generations_checked = true;
 }
 
-std::vector<ProbeSite> exported_sites(const ElfFile& elf, const ProbeSite& site) {
-  if (site.kind != ProbeKind::tls_call || site.symbol.find(',') == std::string::npos) return {site};
+bool is_known_tls(const Target& target, const Mapping& mapping) {
+  return std::ranges::any_of(
+      target.tls, [&](const TlsObject& library) { return library.object == mapping.path; });
+}
+
+std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, Target& target) {
   std::vector<ProbeSite> sites;
-  for (const auto& call : kTlsCalls) {
-    const bool of_site =
-        (", " + site.symbol + ",").find(" " + std::string(call.name) + ",") != std::string::npos;
-    const auto symbol = of_site ? elf.find(call.name) : std::nullopt;
-    if (!symbol) continue;
-    auto exported = site;
-    exported.shape = call.shape;
-    exported.symbol = call.name;
-    place(exported, elf, symbol->address);
-    sites.push_back(std::move(exported));
+  auto mappings = procfs.executable_mappings(target.pid);
+  if (!mappings) return sites;
+  for (const auto& mapping : *mappings) {
+    if (!target.known_objects.emplace(mapping).second) continue;
+    const auto object = open_object(procfs, target.pid, mapping);
+    if (!object) continue;
+    add_tls(*object, is_ssl_module(object->path), target, sites);
+    if (is_libc(object->path)) add_libc_sites(*object, sites, target.blocking_sites);
   }
   return sites;
 }
 
-std::vector<ProbeSite> sites_of_new_objects(const Procfs& procfs, std::uint32_t pid,
-                                            Target& known) {
+std::vector<ProbeSite> sites_in_code(const Procfs& procfs, const Mapping& mapping, Target& target) {
   std::vector<ProbeSite> sites;
-  auto mappings = procfs.executable_mappings(pid);
-  if (!mappings) return sites;
-  for (const auto& mapping : *mappings) {
-    if (!known.known_objects.insert(mapping.path).second) continue;
-    auto path = procfs.open_path(pid, mapping);
-    if (!path) continue;
-    auto elf = ElfFile::open(*path);
-    if (!elf) continue;
-    const Object object{mapping.path, *path, *std::move(elf)};
-    add_tls_sites(object, sites, known.tls);
-    if (is_libc(object.path)) add_libc_sites(object, sites, known.blocking_sites);
-  }
+  const auto object = open_object(procfs, target.pid, mapping);
+  if (object) add_tls(*object, true, target, sites);
   return sites;
 }
 
