@@ -386,8 +386,8 @@ class Rows:
         library = glob.glob("/usr/lib/python3*/config-3*/libpython3*[0-9].a")
         if not library:
             raise Skip("no static libpython (libpython3-dev)")
-        built(["cc", "-O2", "-o", program, source, *flags, library[0], "-Wl,--export-dynamic-symbol=fetch",
-               "-l:libssl.a", "-l:libcrypto.a", "-lexpat", "-lz", "-ldl", "-lm", "-lutil", "-lpthread"],
+        built(["cc", "-O2", "-no-pie", "-o", program, source, *flags, "-rdynamic", "-Wl,--whole-archive",
+               library[0], "-Wl,--no-whole-archive", "-Wl,--exclude-libs,libssl.a:libcrypto.a", "-l:libssl.a", "-l:libcrypto.a", "-lexpat", "-lz", "-ldl", "-lm", "-lutil", "-lpthread"],
               "a static python (libssl-dev, libpython3-dev, libexpat1-dev)")
         if strip:
             subprocess.run(["strip", "--strip-all", program], check=True)

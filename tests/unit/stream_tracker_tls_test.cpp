@@ -231,6 +231,28 @@ TEST_CASE("a TLS object that was freed leaves nothing to one at the same address
   CHECK(m.arrivals() == Times{20, 40});
 }
 
+TEST_CASE("a socket whose TLS object was freed is not taken for that of a later one") {
+  Machine m;
+  Loop first(m);
+  first.one(head(), 5, 6);
+  for (Ns at = 10; at < 50; at += 10) first.one(token("a"), at, at + 1);
+  m.tracker.tls_freed({60, Machine::kPid, Machine::kTls});  // the socket stays open for a while
+  Loop second(m, 71, 0x8000);
+  second.one(head(), 70, 71);
+  for (Ns at = 80; at < 120; at += 10) second.one(token("a"), at, at + 1);
+  CHECK(m.arrivals() == Times{10, 20, 30, 40, 80, 90, 100, 110});
+}
+
+TEST_CASE("after a read that no socket can have carried the next one finds its own") {
+  Machine m;
+  Loop loop(m);
+  loop.receives({std::string(500, 'x')}, 5);
+  loop.takes({head()}, 6);
+  loop.one(token("a"), 20, 21);
+  loop.one(token("b"), 30, 31);
+  CHECK(m.arrivals() == Times{20, 30});
+}
+
 TEST_CASE("the end of the socket ends the streams of its TLS connection") {
   auto m = blocking();
   blocking_read(m, token("a"), 20, 11, 25);

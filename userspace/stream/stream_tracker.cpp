@@ -236,19 +236,13 @@ void StreamTracker::tls_read(const Io& io) {
 /// known.
 std::optional<Ns> StreamTracker::match_socket(TlsConnection& tls, const Key& key,
                                               std::uint64_t count) {
-  if (tls.match.wants_offers()) {
-    for (auto& [socket_key, socket] : sockets_) {
-      if (socket_key.pid != key.pid || !socket.carries_tls || !socket.tls_connections.empty()) {
-        continue;
-      }
-      tls.match.offer(socket_key.id, tls.offered ? socket.records.end() : socket.records.first());
-    }
-    tls.offered = true;
-  }
+  if (tls.match.wants_offers()) offer_sockets(tls, key);
   const auto arrival = tls.match.take(count, [&](std::uint64_t id) -> const TlsRecordLog* {
     const auto found = sockets_.find({id, key.pid});
     return found == sockets_.end() ? nullptr : &found->second.records;
   });
+  // None could have carried this read: the next one finds its record behind those of now.
+  if (tls.match.wants_offers()) offer_sockets(tls, key);
   if (const auto socket = tls.match.socket()) {
     bind(tls, key, *socket);
   } else if (tls.socket == 0) {
@@ -258,6 +252,18 @@ std::optional<Ns> StreamTracker::match_socket(TlsConnection& tls, const Key& key
     if (peers.size() == 1) tls.connection.set_peer(*peers.begin());
   }
   return arrival;
+}
+
+/// Sockets that may be behind the object: the first time with all their records that are kept, then
+/// with those to come.
+void StreamTracker::offer_sockets(TlsConnection& tls, const Key& key) {
+  for (auto& [socket_key, socket] : sockets_) {
+    if (socket_key.pid != key.pid || !socket.carries_tls || !socket.tls_connections.empty()) {
+      continue;
+    }
+    tls.match.offer(socket_key.id, tls.offered ? socket.records.end() : socket.records.first());
+  }
+  tls.offered = true;
 }
 
 void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_t socket) {
@@ -377,7 +383,10 @@ void StreamTracker::tls_freed(const TlsFreed& event) {
   const bool bound = socket != sockets_.end();
   found->second.connection.ended(StreamEnd::truncated, event.at,
                                  bound ? socket->second.closed_by_peer : std::nullopt);
-  if (bound) socket->second.tls_connections.erase(event.connection);
+  if (bound) {
+    socket->second.tls_connections.erase(event.connection);
+    socket->second.records.forget();  // they were this object's
+  }
   tls_.erase(found);
 }
 

@@ -124,6 +124,7 @@ class StreamTracker {
   void socket_ended(const Io& io, Socket& socket);
   void tls_read(const Io& io);
   std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
+  void offer_sockets(TlsConnection& tls, const Key& key);
   void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
   void asked_for_more(const Io& io);
   void got_chunks(const Io& io, std::size_t chunks);
