@@ -70,7 +70,7 @@ std::string_view head_of(FileKind kind) {
 std::string framed(std::string_view bytes) {
   std::string frames;
   while (bytes.size() >= 2) {
-    const auto kind = static_cast<std::uint8_t>(bytes[0]) % 13;
+    const auto kind = static_cast<std::uint8_t>(bytes[0]) % 17;
     const auto part = bytes.substr(2, static_cast<std::uint8_t>(bytes[1]));
     frames += {static_cast<char>(part.size()), 0, 0, 0, static_cast<char>(kind), 0};
     frames += part;

@@ -54,6 +54,29 @@ TEST_CASE("without a beginning the first arrival tells only where to count from"
   CHECK(log.at(1'050) == 20);
 }
 
+TEST_CASE("bytes that arrived together are told apart from those behind them") {
+  const std::uint32_t start = GENERATE(1'000u, 0xFFFFFFFFu - 150, 0xFFFFFFFFu - 100);
+  CAPTURE(start);
+  ArrivalLog log;
+  CHECK_FALSE(log.run_end(start));
+  log.begin(start);
+  CHECK_FALSE(log.run_end(start));
+  log.add(start + 100, 10);
+  log.add(start + 200, 20);
+  CHECK(log.run_end(start - 5) == start);
+  CHECK(log.run_end(start) == start + 100);
+  CHECK(log.run_end(start + 99) == start + 100);
+  CHECK(log.run_end(start + 100) == start + 200);
+  CHECK_FALSE(log.run_end(start + 200));
+
+  const PieceArrival piece{&log, start + 50, {}};
+  CHECK(piece.run_end(0, 500) == 50);
+  CHECK(piece.run_end(0, 20) == 20);
+  CHECK(piece.run_end(50, 500) == 150);
+  CHECK(piece.run_end(150, 500) == 500);
+  CHECK(PieceArrival{nullptr, 0, 7}.run_end(3, 500) == 500);
+}
+
 TEST_CASE("a repeated or older number changes nothing") {
   ArrivalLog log;
   log.begin(0);

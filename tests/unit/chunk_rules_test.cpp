@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-using gcause::classify_event;
-using gcause::ends_stream;
 using gcause::EventClass;
 using gcause::model_of;
+using gcause::role_of_event;
 
 namespace {
 
@@ -24,8 +23,10 @@ struct Rule {
 void require_rules(const std::vector<Rule>& rules) {
   for (const Rule& rule : rules) {
     INFO("type <" << rule.type << ">, data <" << rule.data << ">");
-    CHECK(classify_event(rule.type, rule.data) == rule.expected);
-    CHECK(ends_stream(rule.type, rule.data) == rule.ends);
+    const auto role = role_of_event(rule.type, rule.data);
+    CHECK(role.kind == rule.expected);
+    CHECK(role.last == rule.ends);
+    CHECK_FALSE(role.name.empty());
   }
 }
 
@@ -111,6 +112,146 @@ TEST_CASE("C34: empty choices are usage or a filter's verdict, not output", "[ru
                  {"", R"({"text":"say \"choices\":[]"})", EventClass::chunk}});
 }
 
+TEST_CASE("Chat completions: a chunk has output, whoever serves it", "[rules]") {
+  const auto chat = [](const std::string& delta, const std::string& rest = "") {
+    return R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",)"
+           R"("choices":[{"index":0,"delta":)" +
+           delta + R"(,"logprobs":null,"finish_reason":null}])" + rest + "}";
+  };
+  // What it begins with, and what it ends with.
+  for (const auto* none :
+       {R"({"role":"assistant","content":""})", R"({"role":"assistant"})",
+        R"({"role":"assistant","content":null,"refusal":null})",
+        R"({"role":"assistant","content":"","reasoning_content":null,"tool_calls":[]})",
+        R"({"content":"","function_call":{}})", R"({"id":"x","name":"y","type":"z"})", "{}"}) {
+    require_rules({{"", chat(none), EventClass::other}});
+  }
+  for (const auto* some :
+       {R"({"content":"a"})", R"({"content":" "})", R"({"role":"assistant","content":"a"})",
+        R"({"refusal":"no"})", R"({"reasoning_content":"hm"})", R"({"reasoning":"hm"})",
+        R"({"content":"","reasoning":"hm"})", R"({"function_call":{"name":"f","arguments":""}})",
+        R"({"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f"}}]})",
+        R"({"tool_calls":[{"index":0,"function":{"arguments":"{\""}}]})",
+        R"({"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]})",
+        R"({"audio":{"data":"AAAA"}})", R"({"reasoning_details":[{"text":"hm"}],"content":""})"}) {
+    require_rules({{"", chat(some), EventClass::chunk}, {"", chat(some, R"(,"p":"abc")"),
+                                                         EventClass::chunk}});
+  }
+  require_rules(
+      {{"", R"({"choices":[{"delta":{},"index":0,"finish_reason":"stop"}],"usage":{"a":1}})",
+        EventClass::other},
+       // Several answers: one of them is enough.
+       {"", R"({"choices":[{"delta":{"content":""}},{"delta":{"content":"b"}}]})",
+        EventClass::chunk},
+       // Azure: the verdict of a filter.
+       {"", R"({"choices":[{"content_filter_results":{"hate":{"severity":"safe"}},"index":0}]})",
+        EventClass::other},
+       // An error in the middle of a stream.
+       {"", R"({"error":{"code":502,"message":"gone"},"choices":[{"delta":{"content":""}}]})",
+        EventClass::other},
+       {"", R"({"error":{"message":"overloaded"}})", EventClass::other},
+       {"", R"({"error":"overloaded"})", EventClass::other},
+       {"", R"({"error":null,"token":"a"})", EventClass::chunk},
+       {"", R"({"error":{},"token":"a"})", EventClass::chunk},
+       // A server that sends whole messages.
+       {"", R"({"choices":[{"message":{"role":"assistant","content":"a"}}]})", EventClass::chunk}});
+}
+
+TEST_CASE("Completions: a chunk has text", "[rules]") {
+  require_rules(
+      {{"", R"({"choices":[{"text":"a","index":0,"finish_reason":null}]})", EventClass::chunk},
+       {"", R"({"choices":[{"text":"","index":0,"finish_reason":"stop"}]})", EventClass::other}});
+}
+
+TEST_CASE("A list of answers that is cut off has said nothing yet", "[rules]") {
+  require_rules({{"", R"({"choices":[{"delta":{"role":"assistant")", EventClass::chunk},
+                 {"", R"({"choices":[)", EventClass::chunk},
+                 {"", R"({"choices":[],"x":)", EventClass::usage_only},
+                 {"", R"({"choices":[{"delta":{}}],"x":)", EventClass::other}});
+}
+
+TEST_CASE("OpenAI's other streams, and Mistral's conversations, go by their names", "[rules]") {
+  for (const std::string name :
+       {"thread.message.delta", "thread.run.step.delta", "transcript.text.delta",
+        "speech.audio.delta", "response.mcp_call_arguments.delta", "message.output.delta",
+        "function.call.delta"}) {
+    require_rules({{name, typed(name), EventClass::chunk}, {"", typed(name), EventClass::chunk}});
+  }
+  for (const std::string name : {"thread.run.created", "thread.message.completed", "error",
+                                 "response.queued", "conversation.response.started",
+                                 "tool.execution.started", "agent.handoff.done"}) {
+    require_rules({{name, typed(name), EventClass::other}, {"", typed(name), EventClass::other}});
+  }
+  for (const std::string name :
+       {"transcript.text.done", "speech.audio.done", "conversation.response.done"}) {
+    require_rules({{name, typed(name), EventClass::other, true}});
+  }
+}
+
+TEST_CASE("Gemini: a chunk has parts with output", "[rules]") {
+  const auto parts = [](const std::string& list) {
+    return R"({"candidates":[{"content":{"parts":)" + list +
+           R"(,"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"a":1},)"
+           R"("modelVersion":"gemini-test"})";
+  };
+  for (const auto* some :
+       {R"([{"text":"a"}])", R"([{"text":""},{"text":"b"}])", R"([{"text":"hm","thought":true}])",
+        R"([{"functionCall":{"name":"f","args":{}}}])", R"([{"inlineData":{"data":"AA"}}])",
+        R"([{"executableCode":{"code":"1"}}])"}) {
+    require_rules({{"", parts(some), EventClass::chunk}});
+  }
+  for (const auto* none : {"[]", "[{}]", R"([{"text":""}])", R"([{"thoughtSignature":"AA"}])",
+                           R"([{"text":"","thoughtSignature":"AA"}])"}) {
+    require_rules({{"", parts(none), EventClass::other}});
+  }
+  require_rules({{"", R"({"candidates":[{"finishReason":"SAFETY"}]})", EventClass::other},
+                 {"", R"({"usageMetadata":{"totalTokenCount":7},"modelVersion":"gemini-test"})",
+                  EventClass::usage_only},
+                 {"", R"({"promptFeedback":{"blockReason":"SAFETY"}})", EventClass::usage_only}});
+  CHECK(model_of(parts(R"([{"text":"a"}])")) == "gemini-test");
+}
+
+TEST_CASE("ollama and llama.cpp: output makes a chunk, done is the end", "[rules]") {
+  require_rules(
+      {{"", R"({"model":"m","created_at":"t","response":"The","done":false})", EventClass::chunk},
+       {"", R"({"model":"m","response":"","done":true,"done_reason":"stop","context":[1,2]})",
+        EventClass::done_marker, true},
+       {"", R"({"model":"m","message":{"role":"assistant","content":"The"},"done":false})",
+        EventClass::chunk},
+       {"", R"({"model":"m","message":{"role":"assistant","content":""},"done":false})",
+        EventClass::other},
+       {"", R"({"message":{"role":"assistant","content":"","thinking":"hm"},"done":false})",
+        EventClass::chunk},
+       {"", R"({"message":{"content":"","tool_calls":[{"function":{"name":"f"}}]},"done":false})",
+        EventClass::chunk},
+       {"", R"({"message":{"content":"","tool_calls":[]},"done":false})", EventClass::other},
+       {"", R"({"message":{"role":"assistant","content":""},"done":true})",
+        EventClass::done_marker, true},
+       // The last piece of output may come with the end.
+       {"", R"({"response":"!","done":true})", EventClass::chunk, true},
+       {"", R"({"response":"","done":true,"context":[1,2)", EventClass::done_marker, true},
+       {"", R"({"error":"model not found"})", EventClass::other},
+       {"", R"({"index":0,"content":"a","stop":false})", EventClass::chunk},
+       {"", R"({"index":0,"content":"","stop":true,"timings":{"a":1}})", EventClass::done_marker,
+        true},
+       // Not of these two: nothing is known of its members.
+       {"", R"({"chars":"a","done":false})", EventClass::chunk},
+       {"", R"({"done":"yes","chars":"a"})", EventClass::chunk},
+       {"", R"({"status":"pulling","total":7})", EventClass::chunk}});
+}
+
+TEST_CASE("What an event is counted as is a word of our own", "[rules]") {
+  CHECK(role_of_event("", "[DONE]").name == "done");
+  CHECK(role_of_event("", R"({"a":1})").name == "chunk");
+  CHECK(role_of_event("secret", "secret").name == "chunk");
+  CHECK(role_of_event("ping", "{}").name == "ping");
+  CHECK(role_of_event("response.secret", "{}").name == "response.*");
+  CHECK(role_of_event("response.secret.delta", "{}").name == "response.*.delta");
+  CHECK(role_of_event("", R"({"type":"thread.secret"})").name == "thread.*");
+  CHECK(role_of_event("", R"({"error":"secret"})").name == "error");
+  CHECK(role_of_event("", R"({"choices":[]})").name == "usage");
+}
+
 TEST_CASE("Only the type of the whole object counts", "[rules]") {
   require_rules({{"", R"({"delta":{"type":"ping"}})", EventClass::chunk},
                  {"", R"([{"type":"ping"}])", EventClass::chunk},
@@ -173,10 +314,19 @@ TEST_CASE("A model name is short and printable or it is not believed", "[rules]"
   }
 }
 
+TEST_CASE("A long event is not read to its end", "[rules]") {
+  const std::string megabyte(1 << 20, 'x');
+  const std::string early = R"({"choices":[{"delta":{"content":"a"}}],"x":")" + megabyte;
+  const std::string unknown = R"({"x":")" + megabyte + "\"}";
+  CHECK(role_of_event("", early).kind == EventClass::chunk);
+  CHECK(role_of_event("", unknown).kind == EventClass::chunk);
+  CHECK(role_of_event("", R"({"type":"response.completed","x":")" + megabyte).last);
+}
+
 TEST_CASE("Deep and broken JSON does no harm", "[rules]") {
   const std::string deep = "{\"a\":" + std::string(60000, '[');
-  CHECK(classify_event("", deep + "\"type\":\"ping\",\"choices\":[]") == EventClass::chunk);
+  CHECK(role_of_event("", deep + "\"type\":\"ping\",\"choices\":[]").kind == EventClass::chunk);
   CHECK_FALSE(model_of(deep + "\"model\":\"a\"").has_value());
-  CHECK(classify_event("", "{\"type\":\"ping\"") == EventClass::ping);
-  CHECK(classify_event("", "{\"n\":1e999999,\"type\":\"ping\"}") == EventClass::chunk);
+  CHECK(role_of_event("", "{\"type\":\"ping\"").kind == EventClass::ping);
+  CHECK(role_of_event("", "{\"n\":1e999999,\"type\":\"ping\"}").kind == EventClass::chunk);
 }

@@ -147,14 +147,19 @@ TEST_CASE("stream") {
                                  .tls = true,
                                  .protocol = StreamProtocol::h2,
                                  .begin = 10,
-                                 .request_end = 5},
+                                 .request_end = 5,
+                                 .format = StreamFormat::ndjson,
+                                 .content_type = "application/x-ndjson",
+                                 .content_coding = "gzip, br"},
                        .ended = {.id = 3,
                                  .pid = 42,
                                  .at = 99,
                                  .end = StreamEnd::done,
                                  .model = "m-1",
                                  .comments = 2,
-                                 .bytes = 4'096},
+                                 .bytes = 4'096,
+                                 .body = BodySeen{{{"chunk", 12}, {"done", 1}},
+                                                  1, 9, 20, 95, 31, Undecoded::too_large}},
                        .first_chunk = FirstChunk{20, 11, 7, 2, 13},
                        .chunks = 12};
   CHECK(line_of(stream) ==
@@ -163,7 +168,10 @@ TEST_CASE("stream") {
         R"("first_chunk_ns":20,"first_chunk_upstream_ns":11,"first_chunk_charged_ns":7,)"
         R"("first_chunk_process_ns":2,"first_chunk_but_for_ns":13,)"
         R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"done","cut_ns":null,)"
-        R"("cut_in_pause":null})"
+        R"("cut_in_pause":null,"format":"ndjson",)"
+        R"("content_type":"application/x-ndjson","content_coding":"gzip, br",)"
+        R"("events":{"chunk":12,"done":1},"truncated_events":1,"reads":9,"first_read_ns":20,)"
+        R"("last_read_ns":95,"longest_silence_ns":31,"undecoded":"too-large"})"
         "\n");
 
   stream.began.direction = StreamDirection::write;
@@ -175,13 +183,49 @@ TEST_CASE("stream") {
   stream.ended.cut = 98;
   stream.cut_in_pause = 17;
   stream.first_chunk.reset();
+  stream.began.format = StreamFormat::sse;
+  stream.began.content_type.clear();
+  stream.began.content_coding.clear();
+  stream.ended.body.reset();
   CHECK(line_of(stream) ==
         R"({"type":"stream","id":3,"pid":42,"direction":"write","peer":null,"host":null,)"
         R"("model":null,"tls":true,"protocol":"tls-records","begin_ns":10,"first_chunk_ns":null,)"
         R"("first_chunk_upstream_ns":null,"first_chunk_charged_ns":null,)"
         R"("first_chunk_process_ns":null,"first_chunk_but_for_ns":null,)"
         R"("end_ns":99,"chunks":12,"comments":2,"bytes":4096,"end":"truncated","cut_ns":98,)"
-        R"("cut_in_pause":17})"
+        R"("cut_in_pause":17,"format":"sse",)"
+        R"("content_type":null,"content_coding":null,"events":null,"truncated_events":null,)"
+        R"("reads":null,"first_read_ns":null,"last_read_ns":null,"longest_silence_ns":null,)"
+        R"("undecoded":null})"
+        "\n");
+}
+
+TEST_CASE("unread") {
+  StreamUnread stream{42,
+                      StreamDirection::read,
+                      "10.0.0.1:443",
+                      "api.example.com",
+                      true,
+                      StreamProtocol::http1,
+                      UnreadFormat::json_array,
+                      "application/json",
+                      10,
+                      99,
+                      12,
+                      4'096};
+  CHECK(line_of(stream) ==
+        R"({"type":"unread","pid":42,"direction":"read","peer":"10.0.0.1:443",)"
+        R"("host":"api.example.com","tls":true,"protocol":"http/1.1","format":"json-array",)"
+        R"("content_type":"application/json","begin_ns":10,"end_ns":99,"reads":12,"bytes":4096})"
+        "\n");
+  stream.peer.reset();
+  stream.host.reset();
+  stream.format = UnreadFormat::websocket;
+  stream.content_type.clear();
+  CHECK(line_of(stream) ==
+        R"({"type":"unread","pid":42,"direction":"read","peer":null,"host":null,"tls":true,)"
+        R"("protocol":"http/1.1","format":"websocket","content_type":null,"begin_ns":10,)"
+        R"("end_ns":99,"reads":12,"bytes":4096})"
         "\n");
 }
 

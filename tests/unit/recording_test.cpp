@@ -196,6 +196,14 @@ TEST_CASE("the collector's settings survive a recording, known or not") {
 }
 
 TEST_CASE("what later versions added survives a recording") {
+  auto began = std::get<StreamBegan>(full_events()[4]);
+  began.format = StreamFormat::ndjson;
+  began.content_type = "application/jsonl";
+  began.content_coding = "br";
+  auto ended = std::get<StreamEnded>(full_events()[6]);
+  ended.body = BodySeen{{{"chunk", 5}}, 1, 7, 100, 120, 15, Undecoded::gap};
+  const StreamUnread unread{42, StreamDirection::read, "10.0.0.1:80", {}, true, StreamProtocol::h2,
+                            UnreadFormat::websocket, "", 1, 2, 3, 4};
   const std::vector<TimelineEvent> events = {ChunkRead{9, 1, 42, 43, 17, 110, 105, 0xFFFFFFFF},
                                              WaitBegan{130, 42, 43, 7},
                                              InterpreterFound{131, 42, 3, 0},
@@ -206,6 +214,9 @@ TEST_CASE("what later versions added survives a recording") {
                                              TlsReaderFound{141, 42, 70, "/b.so"},
                                              TlsUnread{42, 70, 7, "peer", 1, 2, 3, 4, 5, 6, 8},
                                              TlsUnread{42, 70, {}, {}, 1, 2, 3, 4, 5, 6, {}},
+                                             began,
+                                             ended,
+                                             unread,
                                              RecordingEnded{150}};
   const Folder folder;
   folder.write(events);
@@ -218,6 +229,7 @@ TEST_CASE("what later versions added survives a recording") {
   }
   CHECK(std::get<ChunkRead>(replayed.events[0]).run_delay == 0xFFFFFFFF);
   CHECK(std::get<WaitBegan>(replayed.events[1]).run_delay == 7);
+  CHECK(std::get<StreamEnded>(replayed.events[11]).body->undecoded == Undecoded::gap);
 }
 
 TEST_CASE("a recording made by the first release of version 1 is still read") {

@@ -4,36 +4,20 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <ostream>
 #include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sse_reference.h"
+
 using gcause::SseParser;
+using gcause::test::Outcome;
+using gcause::test::Seen;
+using gcause::test::sse_reference;
 
 namespace {
-
-struct Seen {
-  std::string type;
-  std::string data;
-  std::size_t end = 0;  // in the whole stream
-  std::uint64_t bytes = 0;
-  bool truncated = false;
-  bool operator==(const Seen&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Seen& seen) {
-  return out << "{" << seen.type << "|" << seen.data << "|" << seen.end << "|" << seen.bytes << "|"
-             << seen.truncated << "}";
-}
-
-struct Outcome {
-  std::vector<Seen> events;
-  std::uint64_t comments = 0;
-  bool operator==(const Outcome&) const = default;
-};
 
 // Each piece is fed from a copy of its own, so that a view that outlives its span is found by the
 // address sanitizer, and by the comparison.
@@ -90,44 +74,6 @@ void require_same_for_all_cuts(std::string_view stream) {
   Feeder feeder;
   for (const char& c : stream) feeder.feed({&c, 1});
   REQUIRE(feeder.outcome() == whole);
-}
-
-// The standard's text, line by line, on the whole stream at once: slow and plain.
-Outcome reference(const std::string& stream, std::size_t limit) {
-  Outcome result;
-  std::string type;
-  std::string data;  // every data line is followed by a LF here, as in the standard
-  std::size_t block_begin = 0;
-  std::size_t at = stream.compare(0, 3, "\xEF\xBB\xBF") == 0 ? 3 : 0;
-  while (true) {
-    std::string line;
-    while (at < stream.size() && stream[at] != '\r' && stream[at] != '\n') line += stream[at++];
-    if (at == stream.size()) return result;  // no line end: discarded
-    const std::size_t behind = at + 1;
-    at = behind;
-    if (stream[behind - 1] == '\r' && at < stream.size() && stream[at] == '\n') ++at;
-    if (line.empty()) {
-      if (!data.empty()) {
-        data.pop_back();
-        result.events.push_back(
-            {type, data.substr(0, limit), behind, behind - block_begin, data.size() > limit});
-      }
-      data.clear();
-      type.clear();
-      block_begin = at;
-      continue;
-    }
-    if (line[0] == ':') {
-      ++result.comments;
-      continue;
-    }
-    const std::size_t colon = line.find(':');
-    const std::string name = line.substr(0, colon);
-    std::string value = colon == std::string::npos ? "" : line.substr(colon + 1);
-    if (!value.empty() && value[0] == ' ') value.erase(0, 1);
-    if (name == "data") data += value + "\n";
-    if (name == "event") type = value;
-  }
 }
 
 std::string byte_soup(std::mt19937& random) {
@@ -404,7 +350,7 @@ TEST_CASE("Random bytes, randomly cut, agree with the standard read literally", 
   for (int round = 0; round < 20000; ++round) {
     const std::string stream = byte_soup(random);
     const std::size_t limit = round % 2 == 0 ? 5 : SseParser::kMaxEventData;
-    const Outcome expected = reference(stream, limit);
+    const Outcome expected = sse_reference(stream, limit);
     dispatched += expected.events.size();
     Feeder feeder(limit);
     const std::size_t longest = 1 + random() % 20;
@@ -419,4 +365,69 @@ TEST_CASE("Random bytes, randomly cut, agree with the standard read literally", 
     REQUIRE(parse({stream}, limit) == expected);
   }
   CHECK(dispatched > 10000);
+}
+
+TEST_CASE("All short streams of what matters to the standard agree with it", "[sse]") {
+  // Every word of up to six of these, whole and byte by byte.
+  static const std::vector<std::string> kLetters = {"data", "event", ":", " ", "\r", "\n",
+                                                    "x",    "\xEF\xBB\xBF"};
+  constexpr int kLongest = 6;
+  std::vector<std::size_t> word;
+  std::size_t streams = 0, dispatched = 0;
+  const auto next = [&word] {
+    for (std::size_t i = word.size(); i-- > 0;) {
+      if (++word[i] < kLetters.size()) return true;
+      word[i] = 0;
+    }
+    word.push_back(0);
+    return word.size() <= kLongest;
+  };
+  while (next()) {
+    std::string stream;
+    for (const std::size_t letter : word) stream += kLetters[letter];
+    stream += "\n\n";
+    const Outcome expected = sse_reference(stream, SseParser::kMaxEventData);
+    Feeder feeder;
+    for (const char& c : stream) feeder.feed({&c, 1});
+    const bool same = parse({stream}) == expected && feeder.outcome() == expected;
+    if (!same) {
+      INFO("stream <" << stream << ">");
+      REQUIRE(parse({stream}).events == expected.events);
+      REQUIRE(feeder.outcome().events == expected.events);
+      REQUIRE(same);
+    }
+    ++streams;
+    dispatched += expected.events.size();
+  }
+  CHECK(streams > 290'000);
+  CHECK(dispatched > 10'000);
+}
+
+TEST_CASE("An event of 1 MiB, of one line or of many, has its place, and no more memory", "[sse]") {
+  const std::string one_line = "data: " + std::string(1 << 20, 'y') + "\r\n\r\n";
+  std::string many_lines;
+  while (many_lines.size() < (1 << 20)) many_lines += "data: 0123456789\n";
+  many_lines += "\n";
+  for (const std::string& stream : {one_line, many_lines}) {
+    const Outcome expected = sse_reference(stream, SseParser::kMaxEventData);
+    REQUIRE(expected.events.size() == 1);
+    REQUIRE(expected.events[0].truncated);
+    for (const std::size_t every : {std::size_t{1}, std::size_t{1448}, stream.size()}) {
+      Feeder feeder;
+      for (std::size_t at = 0; at < stream.size(); at += every) {
+        feeder.feed(std::string_view(stream).substr(at, every));
+      }
+      CHECK(feeder.outcome() == expected);
+    }
+  }
+}
+
+TEST_CASE("Bytes that are no UTF-8 change nothing but themselves", "[sse]") {
+  const std::string stream = "data: \xFF\xC3\n\ndata: \xF0\x9F\r\n\r\nd\xC0ta: x\n\xEF\xBB\xBF: y\ndata: z\n\n";
+  const Outcome outcome = parse({stream});
+  REQUIRE(outcome.events.size() == 3);
+  CHECK(outcome.events[0].data == "\xFF\xC3");
+  CHECK(outcome.events[1].data == "\xF0\x9F");
+  CHECK(outcome.comments == 0);
+  require_same_for_all_cuts(stream);
 }

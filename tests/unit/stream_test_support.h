@@ -101,6 +101,14 @@ class Machine : public TimelineConsumer {
       tracker.io(io);
     }
   }
+  /// A read of which only the first `copied` bytes were handed over.
+  void reads_partly(const std::string& bytes, std::size_t copied, Ns at) {
+    const auto part = bytes.substr(0, copied);
+    auto io = io_at(at, Direction::read, part);
+    io.result = static_cast<std::int64_t>(bytes.size());
+    io.sequence_end = read_[socket] += static_cast<std::uint32_t>(bytes.size());
+    tracker.io(io);
+  }
   /// A read that gives 0 (the end) or -errno.
   void fails(std::int64_t result, Ns at) {
     auto io = io_at(at, Direction::read, "");

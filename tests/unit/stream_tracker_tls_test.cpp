@@ -246,6 +246,7 @@ TEST_CASE("a socket whose TLS object was freed is not taken for that of a later 
 TEST_CASE("after a read that no socket can have carried the next one finds its own") {
   Machine m;
   Loop loop(m);
+  loop.arrives({std::string(500, 'x')}, 4);
   loop.receives({std::string(500, 'x')}, 5);
   loop.takes({head()}, 6);
   loop.one(token("a"), 20, 21);

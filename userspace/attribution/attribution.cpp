@@ -46,6 +46,7 @@ void Attribution::consume(const TimelineEvent& event) {
                  [&](const StreamBegan& stream) { process(stream.pid).stream_began(stream); },
                  [&](const ChunkRead& chunk) { process(chunk.pid).chunk_read(chunk); },
                  [&](const StreamEnded& stream) { process(stream.pid).stream_ended(stream); },
+                 [&](const StreamUnread& stream) { handler_(stream); },
                  [&](const WaitBegan& wait) { process(wait.pid).wait_began(wait); },
                  [&](const LockWaited& lock) { process(lock.pid).lock_waited(lock); },
                  [&](const Lost& lost) {

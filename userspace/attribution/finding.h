@@ -157,6 +157,6 @@ struct SummaryFinding {
 using Finding =
     std::variant<SessionStarted, ProcessFollowed, PauseFinding, StreamFinding, ChunkFinding,
                  GapFinding, Lost, SummaryFinding, RecordingEnded, SettingsChanged, WindowFinding,
-                 TlsLibraryProbed, TlsUnreadFinding>;
+                 TlsLibraryProbed, TlsUnreadFinding, StreamUnread>;
 
 }  // namespace gcause

@@ -26,7 +26,7 @@ using FrameOrder =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
                  StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
                  InterpreterFound, ThreadFound, LockWaited, TlsLibraryProbed, TlsReaderFound,
-                 TlsUnread>;
+                 TlsUnread, StreamUnread>;
 static_assert(std::is_same_v<FrameOrder, TimelineEvent>);
 
 template <std::size_t Index = 0>

@@ -26,11 +26,26 @@ enum class StreamEnd : std::uint8_t {
   truncated = 4,
   open = 5,
 };
+/// How the events stand in the body of a stream.
+enum class StreamFormat : std::uint8_t { sse = 0, ndjson = 1 };
+/// What carries output bit by bit, and is not read.
+enum class UnreadFormat : std::uint8_t {
+  json_array = 0,           ///< one array, whose elements come one by one
+  websocket = 1,            ///< RFC 6455
+  amazon_event_stream = 2,  ///< application/vnd.amazon.eventstream
+};
+/// Why the content coding of a body could not be undone, or not to its end.
+enum class Undecoded : std::uint8_t {
+  unknown_coding = 0,
+  malformed = 1,
+  too_large = 2,  ///< it grows far beyond what a stream of events does
+  gap = 3,        ///< bytes of it were not seen
+};
+
 /// Whether more of the stream was due.
 constexpr bool is_cut(StreamEnd end) {
   return end == StreamEnd::reset || end == StreamEnd::timeout || end == StreamEnd::truncated;
 }
-
 enum class PauseKind : std::uint8_t { gc = 0, stop_the_world = 1 };
 enum class PauseReason : std::uint8_t { automatic = 0, manual = 1, shutdown = 2 };
 enum class CollectorMethod : std::uint8_t { usdt = 0, symbol = 1, debuginfo = 2, scan = 3 };
@@ -39,6 +54,9 @@ enum class CollectorMethod : std::uint8_t { usdt = 0, symbol = 1, debuginfo = 2,
 constexpr unsigned value_count(StreamDirection) { return 2; }
 constexpr unsigned value_count(StreamProtocol) { return 3; }
 constexpr unsigned value_count(StreamEnd) { return 6; }
+constexpr unsigned value_count(StreamFormat) { return 2; }
+constexpr unsigned value_count(UnreadFormat) { return 3; }
+constexpr unsigned value_count(Undecoded) { return 4; }
 constexpr unsigned value_count(PauseKind) { return 2; }
 constexpr unsigned value_count(PauseReason) { return 3; }
 constexpr unsigned value_count(CollectorMethod) { return 4; }
@@ -138,6 +156,9 @@ struct StreamBegan {
   StreamProtocol protocol;
   Ns begin;                       ///< the response head was read
   std::optional<Ns> request_end;  ///< the last byte of the request was written
+  StreamFormat format = StreamFormat::sse;
+  std::string content_type = {};    ///< media type; empty: not known
+  std::string content_coding = {};  ///< as the head lists them; empty: none, or not known
 };
 
 struct ChunkRead {
@@ -152,6 +173,23 @@ struct ChunkRead {
   std::optional<std::uint32_t> run_delay = {};
 };
 
+/// How often an event came. Its name is a word of gcause's own, see EventRole.
+struct EventCount {
+  std::string name;
+  std::uint64_t count;
+};
+
+/// What was seen of the body of a stream beside its chunks.
+struct BodySeen {
+  std::vector<EventCount> events;  ///< dispatched ones, chunks included, in the order they came in
+  std::uint64_t truncated = 0;  ///< of these: their content was not seen, or not kept, to its end
+  std::uint64_t reads = 0;      ///< that brought bytes of it
+  std::optional<Ns> first_read = {};
+  std::optional<Ns> last_read = {};
+  Ns longest_silence = 0;                   ///< between two of these reads
+  std::optional<Undecoded> undecoded = {};  ///< from some point on, or from the first byte on
+};
+
 struct StreamEnded {
   std::uint64_t id;
   std::uint32_t pid;
@@ -159,10 +197,27 @@ struct StreamEnded {
   StreamEnd end;
   std::optional<std::string> model;
   std::uint64_t comments;  ///< comments, pings and other events that are no chunks
-  std::uint64_t bytes;     ///< of the body
+  std::uint64_t bytes;     ///< of the body, as it was sent
   /// Of a stream that was cut off: when the peer closed the connection, or, if it did not, when the
   /// failure was found or the process closed it.
   std::optional<Ns> cut = {};
+  std::optional<BodySeen> body = {};
+};
+
+/// A response that carried output bit by bit, in a form that is not read, is over.
+struct StreamUnread {
+  std::uint32_t pid;
+  StreamDirection direction;
+  std::optional<std::string> peer;
+  std::optional<std::string> host;
+  bool tls;
+  StreamProtocol protocol;
+  UnreadFormat format;
+  std::string content_type;  ///< media type; empty: none
+  Ns begin;                  ///< its head was read
+  Ns end;
+  std::uint64_t reads;  ///< that brought bytes of it
+  std::uint64_t bytes;
 };
 
 struct WaitBegan {
@@ -215,7 +270,8 @@ struct ThreadFound {
   std::optional<std::int64_t> interpreter;  ///< none: it is no longer known
 };
 
-/// A TLS library was loaded while the process was recorded, or found in it later: its probes are in.
+/// A TLS library was loaded while the process was recorded, or found in it later: its probes are
+/// in.
 struct TlsLibraryProbed {
   Ns at;
   std::uint32_t pid;
@@ -240,9 +296,9 @@ struct TlsUnread {
   Ns begin;  ///< the first was read
   Ns end;    ///< the last was read
   std::uint64_t records;
-  std::uint64_t bytes;    ///< that they carry, encrypted
-  Ns longest_silence;     ///< from the arrival of one to that of the next in the same answer
-  Ns longest_unread;      ///< from the arrival of one to its read
+  std::uint64_t bytes;  ///< that they carry, encrypted
+  Ns longest_silence;   ///< from the arrival of one to that of the next in the same answer
+  Ns longest_unread;    ///< from the arrival of one to its read
   std::optional<std::uint64_t> stream;  ///< the last that was made of them, if one was
 };
 
@@ -250,7 +306,7 @@ using TimelineEvent =
     std::variant<SessionStarted, ProcessFollowed, PauseBegan, PauseEnded, StreamBegan, ChunkRead,
                  StreamEnded, WaitBegan, Lost, ProcessEnded, RecordingEnded, SettingsChanged,
                  InterpreterFound, ThreadFound, LockWaited, TlsLibraryProbed, TlsReaderFound,
-                 TlsUnread>;
+                 TlsUnread, StreamUnread>;
 
 /// Takes the timeline, one event at a time, in the order of time.
 class TimelineConsumer {

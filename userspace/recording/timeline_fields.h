@@ -62,6 +62,7 @@ void fields(Archive& archive, PauseEnded& e) {
 template <typename Archive>
 void fields(Archive& archive, StreamBegan& e) {
   archive(e.id)(e.pid)(e.direction)(e.peer)(e.host)(e.tls)(e.protocol)(e.begin)(e.request_end);
+  if (archive.more()) archive(e.format)(e.content_type)(e.content_coding);
 }
 
 template <typename Archive>
@@ -71,9 +72,27 @@ void fields(Archive& archive, ChunkRead& e) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, EventCount& e) {
+  archive(e.name)(e.count);
+}
+
+template <typename Archive>
+void fields(Archive& archive, BodySeen& e) {
+  archive(e.events)(e.truncated)(e.reads)(e.first_read)(e.last_read)(e.longest_silence)(
+      e.undecoded);
+}
+
+template <typename Archive>
 void fields(Archive& archive, StreamEnded& e) {
   archive(e.id)(e.pid)(e.at)(e.end)(e.model)(e.comments)(e.bytes);
   if (archive.more()) archive(e.cut);
+  if (archive.more()) archive(e.body);
+}
+
+template <typename Archive>
+void fields(Archive& archive, StreamUnread& e) {
+  archive(e.pid)(e.direction)(e.peer)(e.host)(e.tls)(e.protocol)(e.format)(e.content_type)(e.begin)(
+      e.end)(e.reads)(e.bytes);
 }
 
 template <typename Archive>

@@ -276,12 +276,35 @@ void put_line(std::string& out, const PauseFinding& finding) {
       });
 }
 
+void put_events(std::string& out, const std::optional<BodySeen>& body) {
+  if (!body) return put(out, nullptr);
+  Object events(out);
+  for (const EventCount& event : body->events) events.field(event.name, event.count);
+}
+
+/// Recordings of earlier versions do not have it.
+void put_body(Object& line, const std::optional<BodySeen>& body) {
+  const auto part = [&](auto BodySeen::*field) {
+    return body ? std::optional(body.value().*field) : std::nullopt;
+  };
+  const auto instant = [&](std::optional<Ns> BodySeen::*field) {
+    return body ? body.value().*field : std::nullopt;
+  };
+  line.nested("events", [&](std::string& into) { put_events(into, body); })
+      .field("truncated_events", part(&BodySeen::truncated))
+      .field("reads", part(&BodySeen::reads))
+      .field("first_read_ns", instant(&BodySeen::first_read))
+      .field("last_read_ns", instant(&BodySeen::last_read))
+      .field("longest_silence_ns", part(&BodySeen::longest_silence))
+      .field("undecoded", body ? body->undecoded : std::nullopt);
+}
+
 void put_line(std::string& out, const StreamFinding& stream) {
   const auto first = [&](Ns FirstChunk::*part) {
     return stream.first_chunk ? std::optional(stream.first_chunk.value().*part) : std::nullopt;
   };
-  Object(out, "stream")
-      .field("id", stream.began.id)
+  Object line(out, "stream");
+  line.field("id", stream.began.id)
       .field("pid", stream.began.pid)
       .field("direction", stream.began.direction)
       .field("peer", stream.began.peer)
@@ -301,7 +324,27 @@ void put_line(std::string& out, const StreamFinding& stream) {
       .field("bytes", stream.ended.bytes)
       .field("end", stream.ended.end)
       .field("cut_ns", stream.ended.cut)
-      .field("cut_in_pause", stream.cut_in_pause);
+      .field("cut_in_pause", stream.cut_in_pause)
+      .field("format", stream.began.format)
+      .field("content_type", known(stream.began.content_type))
+      .field("content_coding", known(stream.began.content_coding));
+  put_body(line, stream.ended.body);
+}
+
+void put_line(std::string& out, const StreamUnread& stream) {
+  Object(out, "unread")
+      .field("pid", stream.pid)
+      .field("direction", stream.direction)
+      .field("peer", stream.peer)
+      .field("host", stream.host)
+      .field("tls", stream.tls)
+      .field("protocol", stream.protocol)
+      .field("format", stream.format)
+      .field("content_type", known(stream.content_type))
+      .field("begin_ns", stream.begin)
+      .field("end_ns", stream.end)
+      .field("reads", stream.reads)
+      .field("bytes", stream.bytes);
 }
 
 void put_line(std::string& out, const ChunkFinding& finding) {

@@ -48,6 +48,42 @@ std::string_view name_of(StreamEnd end) {
   std::abort();
 }
 
+std::string_view name_of(StreamFormat format) {
+  switch (format) {
+    case StreamFormat::sse:
+      return "sse";
+    case StreamFormat::ndjson:
+      return "ndjson";
+  }
+  std::abort();
+}
+
+std::string_view name_of(UnreadFormat format) {
+  switch (format) {
+    case UnreadFormat::json_array:
+      return "json-array";
+    case UnreadFormat::websocket:
+      return "websocket";
+    case UnreadFormat::amazon_event_stream:
+      return "amazon-event-stream";
+  }
+  std::abort();
+}
+
+std::string_view name_of(Undecoded why) {
+  switch (why) {
+    case Undecoded::unknown_coding:
+      return "unknown-coding";
+    case Undecoded::malformed:
+      return "malformed";
+    case Undecoded::too_large:
+      return "too-large";
+    case Undecoded::gap:
+      return "gap";
+  }
+  std::abort();
+}
+
 std::string_view name_of(PauseKind kind) {
   switch (kind) {
     case PauseKind::gc:

@@ -12,6 +12,9 @@ namespace gcause {
 std::string_view name_of(StreamDirection direction);
 std::string_view name_of(StreamProtocol protocol);
 std::string_view name_of(StreamEnd end);
+std::string_view name_of(StreamFormat format);
+std::string_view name_of(UnreadFormat format);
+std::string_view name_of(Undecoded why);
 std::string_view name_of(PauseKind kind);
 std::string_view name_of(PauseReason reason);
 std::string_view name_of(CollectorMethod method);

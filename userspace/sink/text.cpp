@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sink/text_bodies.h"
 #include "sink/text_hint.h"
 
 namespace gcause {
@@ -99,6 +100,12 @@ void TextSink::add(const StreamFinding& stream) {
   record.chunks = stream.chunks;
   record.end = stream.ended.end;
   record.cut_in_pause = stream.cut_in_pause;
+  add_body(of(stream.began.pid).bodies, stream);
+}
+
+void TextSink::add(const StreamUnread& stream) {
+  saw(stream.end);
+  add_body(of(stream.pid).bodies, stream);
 }
 
 void TextSink::add(const ChunkFinding& chunk) { saw(chunk.delivery); }

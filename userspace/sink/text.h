@@ -35,6 +35,7 @@ class TextSink : public Sink {
   void add(const SettingsChanged& change);
   void add(const PauseFinding& finding);
   void add(const StreamFinding& stream);
+  void add(const StreamUnread& stream);
   void add(const ChunkFinding& chunk);
   void add(const GapFinding& gap);
   void add(const Lost& lost);

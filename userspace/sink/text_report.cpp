@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sink/names.h"
+#include "sink/text_bodies.h"
 #include "sink/text_hint.h"
 #include "sink/text_layout.h"
 #include "sink/text_unread.h"
@@ -378,13 +379,16 @@ std::string no_streams(const Page& page, const ProcessReport& process,
         "those that were",
         page.width, "  - ");
   }
-  return out + wrap("another process talks to the client or the model; try -s or another -p PID",
-                    page.width, "  - ");
+  return out +
+         wrap("another process talks to the client or the model; try -s or another -p PID",
+              page.width, "  - ") +
+         unread_bodies(process.bodies, page.width);
 }
 
-std::string stream_totals(const Page& page, const SummaryFinding& summary) {
+std::string stream_totals(const Page& page, const ProcessReport& process,
+                          const SummaryFinding& summary) {
   std::string totals = counted(summary.streams, "stream", "streams") + ", " +
-                       counted(summary.chunks, "chunk", "chunks");
+                       counted(summary.chunks, "chunk", "chunks") + in_reads(process.bodies);
   if (summary.first_chunk.count > 0) {
     totals += "; first chunk p50 " + format_duration(summary.first_chunk.p50) + ", p99 " +
               format_duration(summary.first_chunk.p99);
@@ -471,13 +475,13 @@ std::string cut_streams(const Page& page, const ProcessReport& process) {
 std::string streams(const Page& page, const ProcessReport& process, const SummaryFinding& summary) {
   if (summary.streams == 0 && process.streams.empty()) return no_streams(page, process, summary);
   std::string out =
-      page.title("streams") + stream_totals(page, summary) + cut_streams(page, process);
+      page.title("streams") + stream_totals(page, process, summary) + cut_streams(page, process);
   if (!process.streams.empty()) out += stream_list(page, process);
   if (summary.tls_unread > 0) {
     out += page.title("there may be more streams in") +
            unread_connections(process, summary.tls_unread, page.width);
   }
-  return out;
+  return out + unread_bodies(process.bodies, page.width);
 }
 
 std::string section(const Page& page, const ProcessReport& process) {

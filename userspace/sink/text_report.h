@@ -48,6 +48,19 @@ struct ProcessWaits {
   }
 };
 
+/// Bodies of one kind that were not read.
+struct UnreadBodies {
+  std::uint64_t count = 0;
+  std::uint64_t reads = 0;
+  Ns longest_silence = 0;
+};
+
+struct BodyTotals {
+  std::optional<std::uint64_t> reads;             ///< of all streams, where that is known
+  std::map<std::string, UnreadBodies> undecoded;  ///< by coding, and why
+  std::map<std::string, UnreadBodies> unread;     ///< what is no event stream, by its format
+};
+
 struct StreamRecord {
   std::uint64_t id = 0;
   StreamDirection direction = StreamDirection::read;
@@ -71,6 +84,7 @@ struct ProcessReport {
   std::map<std::optional<std::int32_t>, CollectorWork> work;  ///< by generation
   TriggerTable triggers;
   std::unordered_map<std::uint64_t, StreamRecord> streams;  ///< by id
+  BodyTotals bodies;
   std::vector<GapFinding> worst;  ///< above the budget, the worst first, at most kWorstGaps
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;

@@ -36,6 +36,16 @@ std::optional<Ns> ArrivalLog::at(std::uint32_t sequence) const {
   return found->at;
 }
 
+std::optional<std::uint32_t> ArrivalLog::run_end(std::uint32_t sequence) const {
+  if (!known_from_) return std::nullopt;
+  if (sequence_before(sequence, *known_from_)) return known_from_;
+  const auto found = std::partition_point(
+      entries_.begin(), entries_.end(),
+      [&](const Entry& entry) { return !sequence_before(sequence, entry.sequence); });
+  if (found == entries_.end()) return std::nullopt;
+  return found->sequence;
+}
+
 void ArrivalLog::consumed(std::uint32_t sequence) {
   while (!entries_.empty() && !sequence_before(sequence, entries_.front().sequence)) {
     known_from_ = entries_.front().sequence;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -30,6 +31,10 @@ class ArrivalLog {
   /// When the byte in front of `sequence` arrived; nothing if that is not known.
   std::optional<Ns> at(std::uint32_t sequence) const;
 
+  /// The bytes behind `sequence` up to which one arrived together, or share that their arrival is
+  /// not known; nothing, if all do.
+  std::optional<std::uint32_t> run_end(std::uint32_t sequence) const;
+
   /// The program has read up to `sequence`: older entries are dropped.
   void consumed(std::uint32_t sequence);
 
@@ -56,6 +61,14 @@ struct PieceArrival {
   /// When the byte in front of index `end` of the piece arrived; nothing if that is not known.
   std::optional<Ns> at(std::size_t end) const {
     return log ? log->at(first + static_cast<std::uint32_t>(end)) : fixed;
+  }
+
+  /// The bytes of the piece from index `begin` to index `end` arrived in runs: where the first of
+  /// these ends. Neither 0 nor behind `end`, where there are bytes.
+  std::size_t run_end(std::size_t begin, std::size_t end) const {
+    const std::uint32_t sequence = first + static_cast<std::uint32_t>(begin);
+    const auto behind = log ? log->run_end(sequence) : std::nullopt;
+    return behind ? std::min<std::size_t>(begin + (*behind - sequence), end) : end;
   }
 };
 

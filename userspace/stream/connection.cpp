@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/connection.h"
 
+#include <utility>
+
 namespace gcause {
 
 void Connection::wrote(std::span<const std::byte> bytes, Ns at) {
+  if (in_other_protocol()) return;
   const auto progress = request_.feed(bytes);
   if (progress.began) {
     // A client asks again when it has read all: if that was missed, some of it could not be copied.
@@ -21,7 +24,11 @@ std::size_t Connection::read(const ReadPiece& piece) {
   piece_ = &piece;
   now_ = piece.at;
   completed_ = 0;
-  response_.feed(piece.bytes, *this);
+  if (in_other_protocol()) {
+    stream_->feed(piece.bytes, piece.bytes.size(), piece);
+  } else {
+    response_.feed(piece.bytes, *this);
+  }
   piece_ = nullptr;
   return completed_;
 }
@@ -50,15 +57,19 @@ void Connection::ended(StreamEnd end, Ns at, std::optional<Ns> closed) {
   cause_ = end;
   closed_ = closed;
   response_.on_eof(*this);
+  if (stream_) end_stream(true);
   cause_ = StreamEnd::truncated;
   closed_.reset();
 }
 
 void Connection::on_head(const ResponseHead& head) {
-  // Encoded bodies are not read: their events cannot be told apart.
-  if (head.content_type != kEventStream || !head.content_encoding.empty()) return;
+  BodyHead body{};
+  body.content_type = head.content_type;
+  body.content_coding = head.content_encoding;
+  body.has_length = head.content_length.has_value();
+  body.until_close = !head.chunked && !head.content_length;
+  body.websocket = head.upgrade == "websocket";
   StreamBegan began{};
-  began.id = next_stream_++;
   began.pid = pid_;
   began.direction = StreamDirection::read;
   began.peer = peer_;
@@ -68,7 +79,9 @@ void Connection::on_head(const ResponseHead& head) {
   began.protocol = StreamProtocol::http1;
   began.begin = now_;
   if (is_answer) began.request_end = request_end_;
-  stream_.emplace(timeline_, began, !head.chunked && !head.content_length);
+  if (auto stream = ResponseBody::begin(timeline_, next_stream_, began, body)) {
+    stream_.emplace(*std::move(stream));
+  }
 }
 
 void Connection::on_body(std::span<const std::byte> piece, std::size_t end) {
@@ -80,8 +93,12 @@ void Connection::on_body_skipped(std::uint64_t count) {
 }
 
 void Connection::on_end(bool complete) {
-  if (!stream_) return;
-  stream_->end(complete, cause_, now_, closed_.value_or(now_));
+  // What follows on a 101 is the stream.
+  if (stream_ && !in_other_protocol()) end_stream(complete);
+}
+
+void Connection::end_stream(bool complete) {
+  completed_ += stream_->end(complete, cause_, now_, closed_.value_or(now_));
   stream_.reset();
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "recording/timeline.h"
-#include "stream/event_stream.h"
 #include "stream/http1_parser.h"
+#include "stream/response_body.h"
 
 namespace gcause {
 
@@ -46,13 +46,18 @@ class Connection : private Http1ResponseHandler {
   /// it was complete. `closed`: when the peer had closed the connection, if it did.
   void ended(StreamEnd end, Ns at, std::optional<Ns> closed = {});
 
-  bool in_stream() const { return stream_.has_value(); }
+  /// An event stream is in progress.
+  bool in_stream() const { return stream_ && stream_->has_events(); }
 
  private:
   void on_head(const ResponseHead& head) override;
   void on_body(std::span<const std::byte> piece, std::size_t end) override;
   void on_body_skipped(std::uint64_t count) override;
   void on_end(bool complete) override;
+
+  /// It was upgraded, and what it carries now is told of.
+  bool in_other_protocol() const { return stream_ && response_.upgraded(); }
+  void end_stream(bool complete);
 
   TimelineConsumer& timeline_;
   std::uint64_t& next_stream_;
@@ -62,7 +67,7 @@ class Connection : private Http1ResponseHandler {
   Http1ResponseParser response_;
   Http1RequestParser request_;
   std::optional<Ns> request_end_;
-  std::optional<EventStream> stream_;
+  std::optional<ResponseBody> stream_;
 
   // What the callbacks of the parser need to know of the read at hand.
   const ReadPiece* piece_ = nullptr;

@@ -79,6 +79,8 @@ void BodyFields::add(const Field& field) {
       close = close || option == "close";
       keep_alive = keep_alive || option == "keep-alive";
     });
+  } else if (field.name == "upgrade") {
+    for_each_element(value, [&](std::string_view protocol) { append_element(upgrade, protocol); });
   }
 }
 

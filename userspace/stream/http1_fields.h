@@ -49,6 +49,7 @@ struct BodyFields {
   bool keep_alive = false;
   bool bad_length = false;
   std::optional<std::uint64_t> length;
+  std::string upgrade;  ///< protocols that the connection may change to, in lower case
 
   void add(const Field& field);
 

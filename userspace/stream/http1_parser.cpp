@@ -236,6 +236,7 @@ void Http1ResponseParser::head_done(Http1ResponseHandler& handler) {
   head.chunked = fields.chunked_last;
   if (!fields.has_transfer_encoding) head.content_length = fields.length;
   head.close = fields.close || (status->minor == 0 && !fields.keep_alive);
+  if (status->status == 101) head.upgrade = fields.upgrade;
   begin_body(head, handler);
 }
 

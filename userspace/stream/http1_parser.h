@@ -23,7 +23,8 @@ struct ResponseHead {
   bool chunked;
   /// Only where it rules the body: not beside a Transfer-Encoding.
   std::optional<std::uint64_t> content_length;
-  bool close;  ///< the connection ends with this response
+  bool close;                ///< the connection ends with this response
+  std::string_view upgrade;  ///< of a 101: the protocol that follows, in lower case
 };
 
 /// Takes what `Http1ResponseParser` finds. The calls must not touch the parser, except to ask it.

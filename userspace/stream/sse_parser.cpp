@@ -9,6 +9,10 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+/// Bytes that a string keeps allocated for the next event; more is given back, as thousands of
+/// streams may lie idle behind a long one.
+constexpr std::size_t kKeptCapacity = 512;
+
 /// The longest prefix that stands before a value that is kept.
 constexpr std::size_t kLongestFieldPrefix = std::string_view("event: ").size();
 
@@ -80,6 +84,8 @@ void SseParser::parse(std::span<const std::byte> bytes, Sink sink) {
 
   own_pending();  // before `line_` is written again: a value may still be a view into it
   if (at < end) keep_partial_line({at, static_cast<std::size_t>(end - at)});
+  if (!line_open_ && line_.capacity() > kKeptCapacity) std::string().swap(line_);
+  if (!data_owned_ && data_.capacity() > kKeptCapacity) std::string().swap(data_);
   block_bytes_ += static_cast<std::uint64_t>(end - block_begin);
 }
 
@@ -178,7 +184,7 @@ void SseParser::own_pending() {
 }
 
 void SseParser::forget_block() {
-  has_data_ = truncated_ = false;
+  has_data_ = truncated_ = has_skipped_ = false;
   data_owned_ = type_owned_ = false;
   data_view_ = {};
   type_view_ = {};
@@ -197,7 +203,7 @@ void SseParser::skip(std::uint64_t count) {
     line_start_lost_ = true;
   }
   line_cut_ = true;
-  truncated_ = true;
+  truncated_ = has_skipped_ = true;
   skip_lf_ = false;
   block_bytes_ += count;
 }

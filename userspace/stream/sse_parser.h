@@ -17,7 +17,7 @@ namespace gcause {
 /// neither decoded nor changed. The events do not depend on where the bytes were cut.
 ///
 /// An event that lies wholly inside one fed span costs no copy and no allocation. Memory is bounded
-/// by about three times `max_event_data`.
+/// by about three times `max_event_data`, and by 2 KiB where no event is open.
 class SseParser {
  public:
   /// Bytes of data that are kept of one event; what lies behind them is counted only.
@@ -53,6 +53,9 @@ class SseParser {
   /// open, and what follows them up to its end as the rest of it: an event boundary among them is
   /// not seen. The open event is marked truncated.
   void skip(std::uint64_t count);
+
+  /// Bytes of the open event were skipped, and perhaps its end with them.
+  bool may_be_over() const { return has_skipped_; }
 
   /// Comment lines so far (lines that start with a colon).
   std::uint64_t comments() const { return comments_; }
@@ -91,6 +94,7 @@ class SseParser {
   // the span ends, and is copied only if the block goes on behind it.
   bool has_data_ = false;
   bool truncated_ = false;
+  bool has_skipped_ = false;
   bool data_owned_ = false;
   bool type_owned_ = false;
   std::string_view data_view_;

@@ -133,8 +133,8 @@ std::size_t StreamTracker::look_at_unread(Socket& socket, std::uint64_t from, co
   const Key key{io.socket, io.pid};
   const auto sure = [&] { return is_unread(key, socket); };
   auto& unread = *socket.unread;
-  const auto chunks = unread.read(socket.records, from, {io.end, io.tid, io.run_delay}, socket.peer,
-                                  sure);
+  const auto chunks =
+      unread.read(socket.records, from, {io.end, io.tid, io.run_delay}, socket.peer, sure);
   if (unread.in_stream() != socket.streaming) {
     socket.streaming = unread.in_stream();
     changes_.push_back({io.pid, io.socket, socket.streaming});

@@ -86,9 +86,9 @@ class StreamTracker {
     bool streaming = false;  ///< as last told
     /// Where TLS passes that belongs to no TLS object, as far as is known.
     std::unique_ptr<UnreadTls> unread;
-    bool is_read = false;         ///< it belonged to a TLS object at some time
-    bool followed_by_tls = false; ///< a thread that read it went on with a TLS object
-    bool told = false;            ///< in take_unread
+    bool is_read = false;          ///< it belonged to a TLS object at some time
+    bool followed_by_tls = false;  ///< a thread that read it went on with a TLS object
+    bool told = false;             ///< in take_unread
     std::optional<std::int32_t> fd;
     std::vector<std::uint64_t> caller;  ///< as those of TlsCaller; dropped where it is told or read
   };
@@ -107,9 +107,9 @@ class StreamTracker {
   struct Thread {
     std::uint64_t socket = 0;  ///< read last
     Ns socket_read_at = 0;
-    std::optional<Ns> arrival;  ///< of the last byte of that read
+    std::optional<Ns> arrival;     ///< of the last byte of that read
     std::uint64_t ciphertext = 0;  ///< socket of which it took records since its last TLS call
-    bool owes_wait = false;     ///< it got a chunk and has not asked for more since
+    bool owes_wait = false;        ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
   };
 

@@ -80,15 +80,15 @@ class UnreadTls {
   std::uint32_t pid_;
 
   TlsRecordLog written_;
-  bool said_hello_ = false;       ///< the connection's begin was seen
-  bool changed_cipher_ = false;   ///< the process has sent a change_cipher_spec
-  bool shook_hands_ = false;      ///< it has sent its last record of the handshake
-  bool asked_ = false;            ///< it has sent data
+  bool said_hello_ = false;      ///< the connection's begin was seen
+  bool changed_cipher_ = false;  ///< the process has sent a change_cipher_spec
+  bool shook_hands_ = false;     ///< it has sent its last record of the handshake
+  bool asked_ = false;           ///< it has sent data
 
   TlsUnread seen_{};
-  std::optional<Ns> last_;        ///< the newest record of this answer: arrival, else its read
-  std::uint64_t group_bytes_ = 0; ///< of the records that arrived with it
-  int run_ = 0;                   ///< groups that came one by one
+  std::optional<Ns> last_;         ///< the newest record of this answer: arrival, else its read
+  std::uint64_t group_bytes_ = 0;  ///< of the records that arrived with it
+  int run_ = 0;                    ///< groups that came one by one
   Ns run_begin_ = 0;
   std::optional<Stream> stream_;
 };
