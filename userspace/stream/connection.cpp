@@ -5,22 +5,53 @@
 
 namespace gcause {
 
-void Connection::wrote(std::span<const std::byte> bytes, Ns at) {
-  if (in_other_protocol()) return;
-  const auto progress = request_.feed(bytes);
+void Connection::set_peer(const std::optional<std::string>& peer) {
+  peer_ = peer;
+  if (http2_) http2_->set_peer(peer);
+}
+
+/// This connection as HTTP/2, if it is; `piece` holds the next bytes of a direction.
+Http2Connection* Connection::as_http2(const ReadPiece& piece, StreamDirection direction) {
+  // A connection may also go over to HTTP/2 in the course of time (RFC 7540, 3.2).
+  if (http2_ || in_other_protocol() || (spoke_http1_ && !response_.upgraded())) return http2_.get();
+  if (!detector_.sees(direction, piece.bytes)) return nullptr;
+  http2_ = std::make_unique<Http2Connection>(timeline_, next_stream_, pid_, tls_);
+  http2_->set_peer(peer_);
+  for (const auto way : {StreamDirection::read, StreamDirection::write}) {
+    const bool fed = way == direction;
+    if (detector_.missed(way) || (!fed && !detector_.held(way).empty())) http2_->gap(way, piece.at);
+  }
+  ReadPiece held = piece;
+  held.arrival = {};
+  held.bytes = detector_.held(direction);
+  http2_->moved(held, direction);
+  return http2_.get();
+}
+
+std::size_t Connection::wrote(const ReadPiece& piece) {
+  if (auto* http2 = as_http2(piece, StreamDirection::write)) {
+    return http2->moved(piece, StreamDirection::write);
+  }
+  if (in_other_protocol()) return 0;
+  const auto progress = request_.feed(piece.bytes);
   if (progress.began) {
+    spoke_http1_ = true;
     // A client asks again when it has read all: if that was missed, some of it could not be copied.
-    if (response_.in_body()) gap(at);
+    if (response_.in_body()) gap(piece.at);
 
     // The answer begins with the next byte that is read, wherever reads will cut it.
     response_.reset();
     response_.expect_no_body(request_.head().method == "HEAD");
     response_.expect_tunnel(request_.head().method == "CONNECT");
   }
-  request_end_ = at;
+  request_end_ = piece.at;
+  return 0;
 }
 
 std::size_t Connection::read(const ReadPiece& piece) {
+  if (auto* http2 = as_http2(piece, StreamDirection::read)) {
+    return http2->moved(piece, StreamDirection::read);
+  }
   piece_ = &piece;
   now_ = piece.at;
   completed_ = 0;
@@ -33,26 +64,36 @@ std::size_t Connection::read(const ReadPiece& piece) {
   return completed_;
 }
 
-void Connection::skipped(std::uint64_t count, Ns at) {
+void Connection::skipped(std::uint64_t count, StreamDirection direction, Ns at) {
+  if (http2_) return http2_->skipped(count, direction, at);
+  detector_.skipped(direction);
+  if (direction == StreamDirection::write) return;
   now_ = at;
   response_.skip(count, *this);
+}
+
+void Connection::suspect() {
+  if (http2_) http2_->suspect();
 }
 
 void Connection::lost(std::uint32_t count, Ns at) {
   // Numbers that go back belong to something else.
   if (count >= std::uint32_t{1} << 31) return gap(at);
-  now_ = at;
-  response_.skip(count, *this);
+  skipped(count, StreamDirection::read, at);
   request_.on_gap();
+  suspect();  // what was written meanwhile is not heard of either
 }
 
 void Connection::gap(Ns at) {
+  if (http2_) return http2_->gap(StreamDirection::read, at);
+  detector_.skipped(StreamDirection::read);
   now_ = at;
   response_.on_gap(*this);
   request_.on_gap();
 }
 
 void Connection::ended(StreamEnd end, Ns at, std::optional<Ns> closed) {
+  if (http2_) return http2_->ended(end, at, closed);
   now_ = at;
   cause_ = end;
   closed_ = closed;
@@ -63,6 +104,7 @@ void Connection::ended(StreamEnd end, Ns at, std::optional<Ns> closed) {
 }
 
 void Connection::on_head(const ResponseHead& head) {
+  spoke_http1_ = true;
   BodyHead body{};
   body.content_type = head.content_type;
   body.content_coding = head.content_encoding;

@@ -3,18 +3,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "recording/timeline.h"
 #include "stream/http1_parser.h"
+#include "stream/http2_connection.h"
+#include "stream/http2_detector.h"
 #include "stream/response_body.h"
 
 namespace gcause {
 
 /// The plaintext of one connection: HTTP/1.1 responses read, requests written, and the event
-/// streams among the responses. Writes streams and chunks to the timeline.
+/// streams among the responses; or HTTP/2, if it turns out to be that. Writes streams and chunks to
+/// the timeline.
 class Connection : private Http1ResponseHandler {
  public:
   /// `next_stream` is the counter from which streams take their ids.
@@ -25,15 +29,17 @@ class Connection : private Http1ResponseHandler {
         tls_(tls),
         response_(Http1ResponseParser::Start::unknown) {}
 
-  void set_peer(const std::optional<std::string>& peer) { peer_ = peer; }
+  void set_peer(const std::optional<std::string>& peer);
 
-  void wrote(std::span<const std::byte> bytes, Ns at);
-
-  /// Returns the number of chunks that this piece completed.
+  /// Both return the number of chunks that this piece completed.
+  std::size_t wrote(const ReadPiece& piece);
   std::size_t read(const ReadPiece& piece);
 
-  /// `count` bytes were read that could not be copied.
-  void skipped(std::uint64_t count, Ns at);
+  /// `count` bytes were read, or written, that could not be copied.
+  void skipped(std::uint64_t count, StreamDirection direction, Ns at);
+
+  /// Records were lost: whole reads and writes may be missing without a trace.
+  void suspect();
 
   /// Of `count` bytes, modulo 2^32, nothing was heard: what was read has a gap in its sequence
   /// numbers. A stream goes on where the framing tells that they are part of it.
@@ -47,9 +53,10 @@ class Connection : private Http1ResponseHandler {
   void ended(StreamEnd end, Ns at, std::optional<Ns> closed = {});
 
   /// An event stream is in progress.
-  bool in_stream() const { return stream_ && stream_->has_events(); }
+  bool in_stream() const { return http2_ ? http2_->in_stream() : stream_ && stream_->has_events(); }
 
  private:
+  Http2Connection* as_http2(const ReadPiece& piece, StreamDirection direction);
   void on_head(const ResponseHead& head) override;
   void on_body(std::span<const std::byte> piece, std::size_t end) override;
   void on_body_skipped(std::uint64_t count) override;
@@ -68,6 +75,9 @@ class Connection : private Http1ResponseHandler {
   Http1RequestParser request_;
   std::optional<Ns> request_end_;
   std::optional<ResponseBody> stream_;
+  bool spoke_http1_ = false;
+  Http2Detector detector_;  ///< asked while nothing is known
+  std::unique_ptr<Http2Connection> http2_;
 
   // What the callbacks of the parser need to know of the read at hand.
   const ReadPiece* piece_ = nullptr;

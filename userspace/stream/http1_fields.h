@@ -7,14 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "stream/http_fields.h"
+
 namespace gcause {
 
-// Header fields of HTTP/1.x (RFC 9110, 5; RFC 9112, 5), as far as they rule a body or name a host.
+// Header fields as lines of HTTP/1.x (RFC 9112, 5), as far as they rule a body or name a host.
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
-constexpr bool is_visible(char c) { return c > 0x20 && c < 0x7F; }
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 /// The value of a hexadecimal digit, or -1.
 constexpr int hex_value(char c) {
@@ -23,12 +22,8 @@ constexpr int hex_value(char c) {
   return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
 }
 
-bool is_all_visible(std::string_view text);
-
 /// `line` without the CR of its line end.
 std::string_view without_cr(std::string_view line);
-
-void append_element(std::string& list, std::string_view element);
 
 struct Field {
   std::string name;  ///< in lower case

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::string_view kVersionPrefix = "HTTP/1.";
 constexpr std::size_t kLongestMethod = 7;
-constexpr std::size_t kMaxHost = 255;
 
 constexpr std::size_t kNone = std::string_view::npos;
 
@@ -479,9 +478,7 @@ bool Http1RequestParser::take_fields() {
     }
     const std::optional<Field> field = parse_field(line);
     if (!field || field->name != "host" || head_.host) continue;
-    const bool usable =
-        !field->value.empty() && field->value.size() <= kMaxHost && is_all_visible(field->value);
-    if (usable) head_.host = std::string(field->value);
+    if (is_usable_host(field->value)) head_.host = std::string(field->value);
   }
   if (text_.size() < kMaxHead) return false;
   state_ = State::body;

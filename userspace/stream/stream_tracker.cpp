@@ -48,16 +48,23 @@ void StreamTracker::io(const Io& io) {
   }
   if (io.result <= 0) return;
   if (io.layer == Layer::tls) {
-    tls_connection({io.connection, io.pid}).connection.wrote(io.payload, io.end);
+    wrote(tls_connection({io.connection, io.pid}).connection, io);
   } else if (auto& socket = sockets_[{io.socket, io.pid}];
              !socket.carries_tls && !TlsRecordLog::looks_like_record(io.payload)) {
     if (!socket.plain) {
       socket.plain = std::make_unique<Connection>(timeline_, next_stream_, io.pid, false);
       socket.plain->set_peer(socket.peer);
     }
-    socket.plain->wrote(io.payload, io.end);
+    wrote(*socket.plain, io);
   } else {
     wrote_ciphertext(socket, io);
+  }
+}
+
+void StreamTracker::wrote(Connection& connection, const Io& io) {
+  if (!io.payload.empty()) connection.wrote({io.end, io.tid, io.payload, {}, io.run_delay});
+  if (const auto missing = missing_behind(io)) {
+    connection.skipped(missing, StreamDirection::write, io.end);
   }
 }
 
@@ -101,7 +108,9 @@ void StreamTracker::feed_plain(Socket& socket, const Io& io) {
     chunks = socket.plain->read(
         {io.end, io.tid, io.payload, arrival_of(io, socket.arrivals), io.run_delay});
   }
-  if (const auto missing = missing_behind(io)) socket.plain->skipped(missing, io.end);
+  if (const auto missing = missing_behind(io)) {
+    socket.plain->skipped(missing, StreamDirection::read, io.end);
+  }
   note_streaming(socket, io);
   got_chunks(io, chunks);
 }
@@ -227,7 +236,9 @@ void StreamTracker::tls_read(const Io& io) {
     chunks =
         tls.connection.read({io.end, io.tid, io.payload, {nullptr, 0, tls.arrival}, io.run_delay});
   }
-  if (const auto missing = missing_behind(io)) tls.connection.skipped(missing, io.end);
+  if (const auto missing = missing_behind(io)) {
+    tls.connection.skipped(missing, StreamDirection::read, io.end);
+  }
   note_streaming(tls, io);
   got_chunks(io, chunks);
 }
@@ -410,7 +421,9 @@ void StreamTracker::records_lost() {
   for (auto& [key, socket] : sockets_) {
     socket.arrivals.forget();
     socket.records.forget();
+    if (socket.plain) socket.plain->suspect();
   }
+  for (auto& [key, tls] : tls_) tls.connection.suspect();
 }
 
 void StreamTracker::finish(Ns at) {

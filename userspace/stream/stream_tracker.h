@@ -123,6 +123,7 @@ class StreamTracker {
   void end_unread(const Key& key, Socket& socket, StreamEnd end, Ns at);
   void socket_ended(const Io& io, Socket& socket);
   void tls_read(const Io& io);
+  static void wrote(Connection& connection, const Io& io);
   std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
   void offer_sockets(TlsConnection& tls, const Key& key);
   void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
