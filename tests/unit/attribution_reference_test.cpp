@@ -4,6 +4,7 @@
 // is a row of ticks, and a length is the number of ticks that are counted one by one. The timelines
 // are random, and small enough that everything happens in them.
 #include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -24,12 +25,17 @@ using namespace test::reference;
 
 // ---- The reference.
 
+/// What a summary says, of all streams or of those of one direction.
+struct Sums {
+  std::vector<Ns> gap_lengths, but_for_lengths, first_chunks, first_but_for, since_source;
+  std::map<Verdict, std::uint64_t> verdicts;
+  std::uint64_t over_budget = 0, unjudged = 0;
+};
+
 struct Expected {
   std::map<std::pair<std::uint64_t, std::uint32_t>, GapFinding> gaps;
   std::map<std::pair<std::uint64_t, std::uint32_t>, ChunkFinding> chunks;
-  std::vector<Ns> gap_lengths, but_for_lengths, first_chunks, first_but_for;
-  std::map<Verdict, std::uint64_t> verdicts;
-  std::uint64_t over_budget = 0, unjudged = 0;
+  Sums all, read, written;
 };
 
 bool has_loss(const Facts& facts, Ns from, Ns to) {
@@ -39,12 +45,21 @@ bool has_loss(const Facts& facts, Ns from, Ns to) {
   return false;
 }
 
+/// When the chunk behind this one is written, or the stream ends; for ever if it is read.
+Ns end_of_wait(const Facts& facts, const Chunk& chunk) {
+  if (!chunk.written) return 2 * kTicks;
+  for (const auto& next : facts.chunks) {
+    if (next.stream == chunk.stream && next.index == chunk.index + 1) return next.read;
+  }
+  return chunk.stream % 2 == 0 ? kTicks : 2 * kTicks;
+}
+
 std::optional<Ns> held_of(const Facts& facts, const Chunk& chunk, Ns delivery) {
   std::optional<Ns> wait;
   for (const auto& [at, pid, tid, run_delay] : facts.waits) {
     if (tid == chunk.tid && at > chunk.read && (!wait || at < *wait)) wait = at;
   }
-  if (!wait) return std::nullopt;
+  if (!wait || *wait > end_of_wait(facts, chunk)) return std::nullopt;
   return paused(facts, chunk.tid, delivery, *wait);
 }
 
@@ -106,26 +121,43 @@ void count_bursts(Expected& expected, const std::vector<Chunk>& chunks) {
 }
 
 /// When each chunk would have been delivered without the pauses. Queues behind a pause are those of
-/// a thread, over all of its streams; backlog_test.cpp tests their arithmetic.
+/// a thread, over all of its streams of one direction; backlog_test.cpp tests their arithmetic.
 std::map<std::pair<std::uint64_t, std::uint32_t>, Ns> but_for_deliveries(const Facts& facts) {
   std::map<std::pair<std::uint64_t, std::uint32_t>, Ns> result;
   std::map<std::uint64_t, Ns> before;  // by stream
-  std::map<std::uint32_t, Ns> before_in_thread;
-  std::map<std::uint32_t, Backlog> backlogs;
+  std::map<std::pair<std::uint32_t, bool>, Ns> before_in_thread;
+  std::map<std::pair<std::uint32_t, bool>, Backlog> backlogs;
   for (const auto& chunk : facts.chunks) {
+    const std::pair queue{chunk.tid, chunk.written};
     const Ns d = std::max(delivery_of(facts, chunk), before[chunk.stream]);
     const bool first = before[chunk.stream] == 0;
     const Ns a = chunk.arrival.value_or(first ? d : before[chunk.stream]);
     const Ns paused_for = paused(facts, chunk.tid, a, d);
-    const Ns since = std::exchange(before_in_thread[chunk.tid], d);
-    if (!chunk.arrival) backlogs[chunk.tid].forget();
+    const Ns since = std::exchange(before_in_thread[queue], d);
+    if (!chunk.arrival) backlogs[queue].forget();
     result[{chunk.stream, chunk.index}] =
         !chunk.arrival
             ? d - paused_for
-            : backlogs[chunk.tid].but_for({a, d, paused_for, paused(facts, chunk.tid, since, d)});
+            : backlogs[queue].but_for({a, d, paused_for, paused(facts, chunk.tid, since, d)});
     before[chunk.stream] = d;
   }
   return result;
+}
+
+void judge_gap(Sums& sums, const Facts& facts, const GapFinding& gap, Ns but_for) {
+  if (has_loss(facts, gap.from, gap.to)) {
+    sums.unjudged += gap.over_budget;
+    return;
+  }
+  sums.gap_lengths.push_back(gap.gap);
+  sums.but_for_lengths.push_back(but_for);
+  sums.over_budget += gap.over_budget;
+  if (gap.verdict) ++sums.verdicts[*gap.verdict];
+}
+
+std::optional<Ns> since_source(const Expected& expected, const Chunk& chunk, Ns delivery) {
+  if (!chunk.source) return std::nullopt;
+  return delivery - expected.chunks.at({chunk.source->stream, chunk.source->index}).delivery;
 }
 
 void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) {
@@ -134,33 +166,34 @@ void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) 
   for (const auto& chunk : facts.chunks) {
     if (chunk.stream == stream) chunks.push_back(chunk);
   }
+  const std::array sums = {&expected.all, is_written(stream) ? &expected.written : &expected.read};
   std::optional<Ns> before, but_for_before;
   for (const auto& chunk : chunks) {
     // Never before the chunk in front of it, which another thread may have read that stood still.
     const Ns d = std::max(delivery_of(facts, chunk), before.value_or(0));
     const Ns but_for_d = but_for_all.at({stream, chunk.index});
     const auto held = held_of(facts, chunk, d);
-    expected.chunks[{stream, chunk.index}] = {{}, d, held};
+    const auto since = since_source(expected, chunk, d);
+    expected.chunks[{stream, chunk.index}] = {{}, d, held, since};
+    for (auto* sum : sums) {
+      if (since) sum->since_source.push_back(*since);
+    }
     if (before) {
       auto gap = gap_of(facts, chunk, *before, d);
       gap.held = held;
-      if (has_loss(facts, *before, d)) {
-        expected.unjudged += gap.over_budget;
-      } else {
-        expected.gap_lengths.push_back(gap.gap);
-        // Of a chunk without a known arrival the gap's own but-for stands in. Below zero only where
-        // an unknown arrival stands in front of a known one: counted as none.
-        expected.but_for_lengths.push_back(
-            chunk.arrival ? std::max<Ns>(0, but_for_d - *but_for_before) : gap.but_for);
-        expected.over_budget += gap.over_budget;
-        if (gap.verdict) ++expected.verdicts[*gap.verdict];
-      }
       expected.gaps[{stream, chunk.index}] = gap;
+      // Of a chunk without a known arrival the gap's own but-for stands in. Below zero only where
+      // an unknown arrival stands in front of a known one: counted as none.
+      const Ns but_for = chunk.arrival ? std::max<Ns>(0, but_for_d - *but_for_before) : gap.but_for;
+      for (auto* sum : sums) judge_gap(*sum, facts, gap, but_for);
     } else if (facts.request_ends.at(stream)) {
       const Ns from = *facts.request_ends.at(stream);
-      expected.first_chunks.push_back(d - from);
-      expected.first_but_for.push_back(
-          d - from - paused(facts, chunk.tid, std::max(from, chunk.arrival.value_or(from)), d));
+      const Ns but_for =
+          d - from - paused(facts, chunk.tid, std::max(from, chunk.arrival.value_or(from)), d);
+      for (auto* sum : sums) {
+        sum->first_chunks.push_back(d - from);
+        sum->first_but_for.push_back(but_for);
+      }
     }
     before = d;
     but_for_before = but_for_d;
@@ -170,7 +203,9 @@ void judge_stream(Expected& expected, const Facts& facts, std::uint64_t stream) 
 
 Expected judge_all(const Facts& facts) {
   Expected expected;
-  for (std::uint64_t stream = 1; stream <= 4; ++stream) judge_stream(expected, facts, stream);
+  for (std::uint64_t stream = 1; stream <= kStreams; ++stream) {
+    judge_stream(expected, facts, stream);
+  }
   return expected;
 }
 
@@ -191,6 +226,17 @@ void compare(const Distribution& found, const std::vector<Ns>& values) {
   CHECK(found.p90 == nearest_rank(values, 90));
   CHECK(found.p99 == nearest_rank(values, 99));
   CHECK(found.max == nearest_rank(values, 100));
+}
+
+void compare(const StreamTotals& found, const Sums& wanted, bool with_but_for) {
+  compare(found.gap, wanted.gap_lengths);
+  if (with_but_for) compare(found.but_for, wanted.but_for_lengths);
+  compare(found.first_chunk, wanted.first_chunks);
+  compare(found.first_chunk_but_for, wanted.first_but_for);
+  compare(found.since_source, wanted.since_source);
+  CHECK(found.verdicts == wanted.verdicts);
+  CHECK(found.over_budget == wanted.over_budget);
+  CHECK(found.unjudged == wanted.unjudged);
 }
 
 void compare(const GapFinding& found, const GapFinding& wanted, bool with_burst) {
@@ -231,7 +277,7 @@ void check_order(const std::vector<Finding>& findings) {
       CHECK(stream->chunks == next[stream->began.id]);
     }
   }
-  CHECK(ended.size() == 4);
+  CHECK(ended.size() == kStreams);
 }
 
 TEST_CASE("attribution agrees with a reference on random timelines") {
@@ -252,7 +298,8 @@ TEST_CASE("attribution agrees with a reference on random timelines") {
     const auto& wanted = expected.chunks.at({found.chunk.stream, found.chunk.index});
     CAPTURE(found.chunk.stream, found.chunk.index);
     CHECK(found.delivery == wanted.delivery);
-    CHECK(found.held == wanted.held);
+    CHECK(found.held.value_or(-1) == wanted.held.value_or(-1));
+    CHECK(found.since_source == wanted.since_source);
   }
   const auto gaps = test::only<GapFinding>(findings);
   CHECK(gaps.size() == expected.gaps.size());
@@ -262,20 +309,20 @@ TEST_CASE("attribution agrees with a reference on random timelines") {
   check_order(findings);
 
   const auto summary = test::only<SummaryFinding>(findings).at(0);
-  compare(summary.gap, expected.gap_lengths);
   // A chunk that waits for another thread's in front of it leaves the order of its thread's queue.
-  if (!facts.hops) compare(summary.but_for, expected.but_for_lengths);
-  compare(summary.first_chunk, expected.first_chunks);
-  compare(summary.first_chunk_but_for, expected.first_but_for);
-  CHECK(summary.verdicts == expected.verdicts);
-  CHECK(summary.over_budget == expected.over_budget);
-  CHECK(summary.unjudged == expected.unjudged);
+  compare(summary, expected.all, !facts.hops);
+  compare(summary.by_direction.at(StreamDirection::read), expected.read, !facts.hops);
+  compare(summary.by_direction.at(StreamDirection::write), expected.written, !facts.hops);
+  for (const auto& [direction, totals] : summary.by_direction) {
+    CHECK(totals.budget_kept == (totals.gap.p99 <= kBudget));
+    CHECK(totals.but_for_kept == (totals.but_for.p99 <= kBudget));
+  }
 }
 
 TEST_CASE("the random timelines contain what they are there for") {
   std::uint64_t moved = 0, exonerated = 0, overlapping = 0, unjudged = 0, bursts = 0, held = 0;
-  std::uint64_t spared = 0;
-  std::map<Verdict, std::uint64_t> verdicts;
+  std::uint64_t spared = 0, passed_on = 0, written_held = 0;
+  std::map<Verdict, std::uint64_t> verdicts, written;
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
     const auto facts = make_facts(seed);
     const auto expected = judge_all(facts);
@@ -298,8 +345,14 @@ TEST_CASE("the random timelines contain what they are there for") {
       }
       spared += anyone > gap.charged;
     }
-    unjudged += expected.unjudged;
-    for (const auto& [verdict, count] : expected.verdicts) verdicts[verdict] += count;
+    unjudged += expected.all.unjudged;
+    passed_on += expected.written.since_source.size();
+    for (const auto& [verdict, count] : expected.read.verdicts) verdicts[verdict] += count;
+    for (const auto& [verdict, count] : expected.written.verdicts) written[verdict] += count;
+    for (const auto& chunk : facts.chunks) {
+      const auto found = expected.chunks.at({chunk.stream, chunk.index}).held;
+      written_held += chunk.written && found.value_or(0) > 0;
+    }
   }
   CHECK(moved > 200);
   CHECK(exonerated > 200);
@@ -310,6 +363,10 @@ TEST_CASE("the random timelines contain what they are there for") {
   CHECK(spared > 200);
   CHECK(verdicts.size() == 4);
   for (const auto& [verdict, count] : verdicts) CHECK(count > 20);
+  CHECK(passed_on > 500);
+  CHECK(written_held > 50);
+  CHECK(written.size() == 4);
+  for (const auto& [verdict, count] : written) CHECK(count > 20);
 }
 
 }  // namespace

@@ -56,6 +56,23 @@ class Court {
     return take(ChunkRead{stream, next_index_[stream]++, kPid, tid, 8, read, arrival});
   }
 
+  Court& written_stream(std::uint64_t id, std::optional<Ns> request_end = std::nullopt) {
+    StreamBegan began{};
+    began.id = id;
+    began.pid = kPid;
+    began.direction = StreamDirection::write;
+    began.request_end = request_end;
+    return take(began);
+  }
+
+  /// A chunk of a written stream that passes on `source`.
+  Court& passes_on(std::uint64_t stream, Ns at, ChunkPlace source,
+                   std::optional<Ns> arrival = std::nullopt, std::uint32_t tid = kReader) {
+    ChunkRead chunk{stream, next_index_[stream]++, kPid, tid, 8, at, arrival};
+    chunk.source = source;
+    return take(chunk);
+  }
+
   Court& pause_begins(std::uint32_t tid, Ns at) { return take(PauseBegan{at, kPid, tid}); }
 
   /// Ids count from 1, in the order of the ends.

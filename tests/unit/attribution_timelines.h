@@ -39,11 +39,16 @@ struct Chunk {
   std::uint32_t tid;
   Ns read;
   std::optional<Ns> arrival;
+  bool written = false;
+  std::optional<ChunkPlace> source = {};
 };
+
+inline constexpr std::uint64_t kStreams = 6;  ///< the last two are written
+constexpr bool is_written(std::uint64_t stream) { return stream > 4; }
 
 struct Facts {
   std::vector<Pause> pauses;  ///< by end
-  std::vector<Chunk> chunks;  ///< by read
+  std::vector<Chunk> chunks;  ///< by read, or write
   std::vector<WaitBegan> waits;
   std::vector<LockWaited> locks;
   std::vector<std::pair<Ns, Ns>> losses;
@@ -104,8 +109,10 @@ inline Ns free_at(const Facts& facts, std::uint32_t tid, Ns read) {
   return tick;
 }
 
-/// And the lock, where the thread slept for one behind this very read.
+/// And the lock, where the thread slept for one behind this very read. A written chunk is delivered
+/// when it is written.
 inline Ns delivery_of(const Facts& facts, const Chunk& chunk) {
+  if (chunk.written) return chunk.read;
   Ns delivery = free_at(facts, chunk.tid, chunk.read);
   for (const auto& lock : facts.locks) {
     if (lock.tid != chunk.tid || lock.begin != chunk.read) continue;
@@ -266,6 +273,50 @@ inline void make_chunks(Facts& facts, Dice& dice, const std::vector<Read>& reads
   }
 }
 
+/// Each chunk that was read, by the time at which its thread, and those of the chunks in front of
+/// it in its stream, had gone on.
+inline std::vector<std::pair<Ns, ChunkPlace>> possible_sources(const Facts& facts) {
+  std::map<std::uint64_t, Ns> free;
+  std::vector<std::pair<Ns, ChunkPlace>> places;
+  for (const auto& chunk : facts.chunks) {
+    free[chunk.stream] = std::max(free[chunk.stream], delivery_of(facts, chunk));
+    places.push_back({free[chunk.stream], {chunk.stream, chunk.index}});
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return places;
+}
+
+/// Streams 5 and 6 are written by threads 1 and 2, now and then by the other, when they are in no
+/// collection of their own. Most of their chunks pass one on that was read a little earlier.
+inline void make_written_chunks(Facts& facts, Dice& dice) {
+  const auto sources = possible_sources(facts);
+  std::map<std::uint64_t, std::uint32_t> next_index;
+  for (std::uint64_t stream = 5; stream <= kStreams; ++stream) {
+    facts.request_ends[stream] =
+        dice.chance(80) ? std::optional<Ns>(dice.between(-50, 0)) : std::nullopt;
+    const int known = dice.chance(70) ? 100 : 60;
+    if (known != 100) facts.mixed.insert(stream);
+    for (Ns at = dice.between(1, 60); at < kTicks - 100; at += dice.between(1, 70)) {
+      at = Dice::align(at, kReads);
+      const auto owner = static_cast<std::uint32_t>(stream - 4);
+      const auto tid = !facts.hops || dice.chance(90) ? owner : 3 - owner;
+      if (busy(facts, tid, at, at)) continue;
+      Chunk chunk{stream, next_index[stream]++, tid, at, std::nullopt, true};
+      if (dice.chance(known)) chunk.arrival = dice.between(std::max<Ns>(0, at - 80), at);
+      const Ns count = std::count_if(sources.begin(), sources.end(),
+                                     [&](const auto& source) { return source.first < at; });
+      if (count > 0 && dice.chance(80)) {
+        const Ns behind = dice.between(1, std::min<Ns>(count, 6));
+        chunk.source = sources[static_cast<std::size_t>(count - behind)].second;
+      }
+      facts.chunks.push_back(chunk);
+    }
+  }
+  std::stable_sort(facts.chunks.begin(), facts.chunks.end(),
+                   [](const Chunk& a, const Chunk& b) { return a.read < b.read; });
+}
+
 inline Facts make_facts(std::uint32_t seed) {
   Dice dice(seed);
   Facts facts;
@@ -273,6 +324,7 @@ inline Facts make_facts(std::uint32_t seed) {
   make_pauses(facts, dice);
   make_reach(facts, dice, seed);
   make_chunks(facts, dice, make_reads(facts, dice));
+  make_written_chunks(facts, dice);
   if (dice.chance(50)) {
     for (Ns at = dice.between(0, 1'000); at < kTicks; at += dice.between(100, 1'500)) {
       facts.losses.push_back({at, at + dice.between(0, 30)});
@@ -300,6 +352,7 @@ inline std::vector<TimelineEvent> timeline_of(const Facts& facts) {
     StreamBegan began{};
     began.id = id;
     began.pid = kPid;
+    began.direction = is_written(id) ? StreamDirection::write : StreamDirection::read;
     began.request_end = request_end;
     events.push_back({0, began});
     const StreamEnded ended{id, kPid, kTicks, StreamEnd::done, std::nullopt, 0, 0};
@@ -321,7 +374,9 @@ inline std::vector<TimelineEvent> timeline_of(const Facts& facts) {
     events.push_back({p.end, ended});
   }
   for (const auto& c : facts.chunks) {
-    events.push_back({c.read, ChunkRead{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival}});
+    ChunkRead chunk{c.stream, c.index, kPid, c.tid, 8, c.read, c.arrival};
+    chunk.source = c.source;
+    events.push_back({c.read, chunk});
   }
   for (const auto& wait : facts.waits) events.push_back({wait.at, wait});
   for (const auto& lock : facts.locks) events.push_back({lock.end, lock});

@@ -34,7 +34,7 @@ struct Gap {
 struct Subject {
   Ns budget = kBudget;
   std::vector<WindowFinding> found;
-  BudgetWindows windows{7, budget,
+  BudgetWindows windows{7, StreamDirection::read, budget,
                         [this](const WindowFinding& window) { found.push_back(window); }};
 
   /// `count` gaps that end evenly in (from, to].

@@ -139,29 +139,30 @@ TEST_CASE("pause") {
 }
 
 TEST_CASE("stream") {
-  StreamFinding stream{.began = {.id = 3,
-                                 .pid = 42,
-                                 .direction = StreamDirection::read,
-                                 .peer = "10.0.0.1:443",
-                                 .host = "api.example.com",
-                                 .tls = true,
-                                 .protocol = StreamProtocol::h2,
-                                 .begin = 10,
-                                 .request_end = 5,
-                                 .format = StreamFormat::ndjson,
-                                 .content_type = "application/x-ndjson",
-                                 .content_coding = "gzip, br"},
-                       .ended = {.id = 3,
-                                 .pid = 42,
-                                 .at = 99,
-                                 .end = StreamEnd::done,
-                                 .model = "m-1",
-                                 .comments = 2,
-                                 .bytes = 4'096,
-                                 .body = BodySeen{{{"chunk", 12}, {"done", 1}},
-                                                  1, 9, 20, 95, 31, Undecoded::too_large}},
-                       .first_chunk = FirstChunk{20, 11, 7, 2, 13},
-                       .chunks = 12};
+  StreamFinding stream{
+      .began = {.id = 3,
+                .pid = 42,
+                .direction = StreamDirection::read,
+                .peer = "10.0.0.1:443",
+                .host = "api.example.com",
+                .tls = true,
+                .protocol = StreamProtocol::h2,
+                .begin = 10,
+                .request_end = 5,
+                .format = StreamFormat::ndjson,
+                .content_type = "application/x-ndjson",
+                .content_coding = "gzip, br"},
+      .ended = {.id = 3,
+                .pid = 42,
+                .at = 99,
+                .end = StreamEnd::done,
+                .model = "m-1",
+                .comments = 2,
+                .bytes = 4'096,
+                .body =
+                    BodySeen{{{"chunk", 12}, {"done", 1}}, 1, 9, 20, 95, 31, Undecoded::too_large}},
+      .first_chunk = FirstChunk{20, 11, 7, 2, 13},
+      .chunks = 12};
   CHECK(line_of(stream) ==
         R"({"type":"stream","id":3,"pid":42,"direction":"read","peer":"10.0.0.1:443",)"
         R"("host":"api.example.com","model":"m-1","tls":true,"protocol":"h2","begin_ns":10,)"
@@ -241,9 +242,12 @@ TEST_CASE("chunk") {
         "\n");
   chunk.chunk.arrival.reset();
   chunk.held.reset();
+  chunk.chunk.source = ChunkPlace{5, 6};
+  chunk.since_source = 8;
   CHECK(line_of(chunk) ==
         R"({"type":"chunk","stream":3,"index":4,"pid":42,"tid":43,"bytes":200,"arrival_ns":null,)"
-        R"("read_ns":50,"delivery_ns":60,"held_ns":null,"source":null})"
+        R"("read_ns":50,"delivery_ns":60,"held_ns":null,"source":{"stream":5,)"
+        R"("index":6,"since_ns":8}})"
         "\n");
 }
 
@@ -302,7 +306,7 @@ TEST_CASE("window") {
   CHECK(line_of(window) ==
         R"({"type":"window","pid":42,"window_ns":60000000000,"from_ns":5,"to_ns":60000000005,)"
         R"("gaps":0,"p99_ns":null,"but_for_p99_ns":null,"budget_kept":null,)"
-        R"("but_for_kept":null})"
+        R"("but_for_kept":null,"direction":"read"})"
         "\n");
   window.gaps = 100;
   window.p99 = 200;
@@ -310,10 +314,11 @@ TEST_CASE("window") {
   window.budget_kept = false;
   window.but_for_kept = true;
   window.changed = true;
+  window.direction = StreamDirection::write;
   CHECK(line_of(window) ==
         R"({"type":"window","pid":42,"window_ns":60000000000,"from_ns":5,"to_ns":60000000005,)"
         R"("gaps":100,"p99_ns":200,"but_for_p99_ns":90,"budget_kept":false,)"
-        R"("but_for_kept":true})"
+        R"("but_for_kept":true,"direction":"write"})"
         "\n");
 }
 
@@ -330,7 +335,7 @@ TEST_CASE("summary") {
               R"(,"first_chunk_but_for":)" + empty +
               R"(,"verdicts":{"gc":0,"gc-partial":0,"upstream":0,"process":0},"over_budget":0,)"
               R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"unjudged_share":null,)"
-              R"("gaps_with_loss":0,"lost":0,"tls_unread":0,"windows":[]})"
+              R"("gaps_with_loss":0,"lost":0,"tls_unread":0,"windows":[],"by_direction":{}})"
               "\n");
   }
   SECTION("of a recording") {
@@ -356,7 +361,18 @@ TEST_CASE("summary") {
     worst.to = 20;
     worst.p99 = 7;
     worst.but_for_p99 = 6;
-    summary.windows = {{60 * kSecond, 9, 2, 3, 1, worst}, {std::nullopt, 1, 1, 0, 0, {}}};
+    summary.windows = {{60 * kSecond, 9, 2, 3, 1, worst},
+                       {std::nullopt, 1, 1, 0, 0, {}, StreamDirection::write}};
+    auto& written = summary.by_direction[StreamDirection::write];
+    written.streams = 1;
+    written.chunks = 4;
+    written.gap = {3, 1, 2, 3, 4};
+    written.but_for = {3, 1, 1, 1, 2};
+    written.verdicts[Verdict::gc] = 1;
+    written.over_budget = 1;
+    written.since_source = {4, 7, 8, 9, 9};
+    const std::string none =
+        R"({"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"max_ns":null})";
     CHECK(
         line_of(summary) ==
         R"({"type":"summary","pid":42,"pauses":{"count":3,"total_ns":60,"max_ns":30,)"
@@ -373,9 +389,19 @@ TEST_CASE("summary") {
         R"("budget_kept":false,"but_for_kept":true,"unjudged":1,"unjudged_share":0.250000,)"
         R"("gaps_with_loss":5,"lost":8,"tls_unread":2,"windows":[{"window_ns":60000000000,"count":9,"few_gaps":2,)"
         R"("broken":3,"broken_by_collector":1,"worst":{"from_ns":10,"to_ns":20,"p99_ns":7,)"
-        R"("but_for_p99_ns":6}},{"window_ns":null,"count":1,"few_gaps":1,"broken":0,)"
-        R"("broken_by_collector":0,"worst":null}]})"
-        "\n");
+        R"("but_for_p99_ns":6},"direction":"read"},)"
+        R"({"window_ns":null,"count":1,"few_gaps":1,"broken":0,)"
+        R"("broken_by_collector":0,"worst":null,"direction":"write"}],)"
+        R"("by_direction":{"write":{"streams":1,"chunks":4,)"
+        R"("gap":{"count":3,"p50_ns":1,"p90_ns":2,"p99_ns":3,"max_ns":4},)"
+        R"("but_for":{"count":3,"p50_ns":1,"p90_ns":1,"p99_ns":1,"max_ns":2},)"
+        R"("first_chunk":)" +
+            none + R"(,"first_chunk_but_for":)" + none +
+            R"(,"verdicts":{"gc":1,"gc-partial":0,"upstream":0,"process":0},"over_budget":1,)"
+            R"("budget_kept":true,"but_for_kept":true,"unjudged":0,"unjudged_share":0.000000,)"
+            R"("gaps_with_loss":0,)"
+            R"("since_source":{"count":4,"p50_ns":7,"p90_ns":8,"p99_ns":9,"max_ns":9}}}})"
+            "\n");
   }
 }
 

@@ -202,22 +202,34 @@ TEST_CASE("what later versions added survives a recording") {
   began.content_coding = "br";
   auto ended = std::get<StreamEnded>(full_events()[6]);
   ended.body = BodySeen{{{"chunk", 5}}, 1, 7, 100, 120, 15, Undecoded::gap};
-  const StreamUnread unread{42, StreamDirection::read, "10.0.0.1:80", {}, true, StreamProtocol::h2,
-                            UnreadFormat::websocket, "", 1, 2, 3, 4};
-  const std::vector<TimelineEvent> events = {ChunkRead{9, 1, 42, 43, 17, 110, 105, 0xFFFFFFFF},
-                                             WaitBegan{130, 42, 43, 7},
-                                             InterpreterFound{131, 42, 3, 0},
-                                             ThreadFound{132, 42, 43, 3},
-                                             ThreadFound{133, 42, 43, {}},
-                                             LockWaited{111, 125, 42, 43},
-                                             TlsLibraryProbed{140, 42, {"/a.so", {"SSL_read"}}},
-                                             TlsReaderFound{141, 42, 70, "/b.so"},
-                                             TlsUnread{42, 70, 7, "peer", 1, 2, 3, 4, 5, 6, 8},
-                                             TlsUnread{42, 70, {}, {}, 1, 2, 3, 4, 5, 6, {}},
-                                             began,
-                                             ended,
-                                             unread,
-                                             RecordingEnded{150}};
+  const StreamUnread unread{42,
+                            StreamDirection::read,
+                            "10.0.0.1:80",
+                            {},
+                            true,
+                            StreamProtocol::h2,
+                            UnreadFormat::websocket,
+                            "",
+                            1,
+                            2,
+                            3,
+                            4};
+  const std::vector<TimelineEvent> events = {
+      ChunkRead{9, 1, 42, 43, 17, 110, 105, 0xFFFFFFFF},
+      WaitBegan{130, 42, 43, 7},
+      InterpreterFound{131, 42, 3, 0},
+      ThreadFound{132, 42, 43, 3},
+      ThreadFound{133, 42, 43, {}},
+      LockWaited{111, 125, 42, 43},
+      ChunkRead{9, 2, 42, 43, 17, 140, 105, {}, ChunkPlace{8, 7}},
+      TlsLibraryProbed{140, 42, {"/a.so", {"SSL_read"}}},
+      TlsReaderFound{141, 42, 70, "/b.so"},
+      TlsUnread{42, 70, 7, "peer", 1, 2, 3, 4, 5, 6, 8},
+      TlsUnread{42, 70, {}, {}, 1, 2, 3, 4, 5, 6, {}},
+      began,
+      ended,
+      unread,
+      RecordingEnded{150}};
   const Folder folder;
   folder.write(events);
   const auto replayed = replay_of(folder.file("out"));
@@ -229,7 +241,15 @@ TEST_CASE("what later versions added survives a recording") {
   }
   CHECK(std::get<ChunkRead>(replayed.events[0]).run_delay == 0xFFFFFFFF);
   CHECK(std::get<WaitBegan>(replayed.events[1]).run_delay == 7);
-  CHECK(std::get<StreamEnded>(replayed.events[11]).body->undecoded == Undecoded::gap);
+  CHECK(std::get<StreamEnded>(replayed.events[12]).body->undecoded == Undecoded::gap);
+  CHECK(std::get<ChunkRead>(replayed.events[6]).source == ChunkPlace{8, 7});
+}
+
+TEST_CASE("nothing that comes of a chunk's data is in a recording") {
+  ChunkRead chunk{9, 1, 42, 43, 17, 110, 105};
+  const auto without = bytes_of(chunk);
+  chunk.likeness = 0x1234;
+  CHECK(bytes_of(chunk) == without);
 }
 
 TEST_CASE("a recording made by the first release of version 1 is still read") {

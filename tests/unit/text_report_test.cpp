@@ -229,6 +229,46 @@ std::vector<Finding> two_processes() {
           upstream};
 }
 
+/// A gateway: what it reads keeps the budget, what it writes does not, for one minute.
+std::vector<Finding> gateway() {
+  SummaryFinding summary;
+  summary.pid = 4242;
+  summary.pauses = {1, ms(218), ms(218), ms(218), ms(218)};
+  summary.by_generation[2] = summary.pauses;
+  auto& read = summary.by_direction[StreamDirection::read];
+  read.streams = 10;
+  read.chunks = 9'010;
+  read.gap = {9'000, ms(20), ms(30), ms(40), ms(240)};
+  read.but_for = {9'000, ms(20), ms(30), ms(38), ms(39)};
+  read.first_chunk = {10, ms(245), ms(700), ms(1820), ms(1820)};
+  read.first_chunk_but_for = read.first_chunk;
+  auto& written = summary.by_direction[StreamDirection::write];
+  written = read;
+  written.chunks = 1'010;
+  written.gap = {1'000, ms(20), ms(30), ms(250), ms(250)};
+  written.but_for = {1'000, ms(20), ms(30), ms(39), ms(39)};
+  written.verdicts[Verdict::gc] = 12;
+  written.over_budget = 12;
+  written.budget_kept = false;
+  written.since_source = {1'000, ms(0.3), ms(0.5), ms(221), ms(230)};
+  static_cast<StreamTotals&>(summary) = written;
+  summary.gap = {10'000, ms(20), ms(30), ms(45), ms(250)};
+  auto bad = minute(60, ms(250), ms(39));
+  bad.direction = StreamDirection::write;
+  summary.windows = {{60 * kSecond, 2, 0, 0, 0, minute(60, ms(40), ms(38))},
+                     {60 * kSecond, 2, 0, 1, 1, bad, StreamDirection::write}};
+  auto served = stream(1, "gateway.example", "m", 101, StreamEnd::done);
+  served.began.direction = StreamDirection::write;
+  return {session(),
+          process(),
+          pause(17, 2, ms(12'400), ms(218), ms(217)),
+          gap(1, ms(12'345), ms(250), ms(20), ms(218), Verdict::gc, {{17, ms(218)}}),
+          bad,
+          served,
+          stream(2, "api.example", "m", 901, StreamEnd::done),
+          summary};
+}
+
 std::string report(const std::vector<Finding>& findings, TextOptions options = {}) {
   return test::written_by<TextSink>(findings, options);
 }
@@ -260,6 +300,12 @@ TEST_CASE("report of a recording in which nothing was seen") {
 TEST_CASE("report of two processes") {
   const std::string text = report(two_processes());
   check_golden("report_two_processes.txt", text);
+  CHECK(widest_line(text) <= 100);
+}
+
+TEST_CASE("report of a gateway, whose two directions are told apart") {
+  const std::string text = report(gateway(), {.duration = 150'000 * kMillisecond});
+  check_golden("report_gateway.txt", text);
   CHECK(widest_line(text) <= 100);
 }
 
@@ -510,7 +556,8 @@ TEST_CASE("the report names connections whose TLS cannot be read") {
       TlsUnreadFinding{{42, 71, {}, {}, 1, 2, 9, 1, 0, 0, {}}, {}}, summary};
   const auto text = report(findings);
   // Those with most records come first.
-  const auto first = text.find("TLS connection cannot be read (which library is not known): 9 records");
+  const auto first =
+      text.find("TLS connection cannot be read (which library is not known): 9 records");
   const auto second =
       text.find("TLS connection on fd 7 to 10.0.0.1:443 cannot be read (library /opt/x.so): 3");
   CHECK(first < second);

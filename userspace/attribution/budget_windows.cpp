@@ -88,6 +88,7 @@ WindowFinding BudgetWindows::window(Ns from, Ns to) const {
   }
   WindowFinding window;
   window.pid = pid_;
+  window.direction = direction_;
   window.from = from;
   window.to = to;
   window.gaps = gaps.count();
@@ -133,6 +134,7 @@ std::vector<WindowTotals> BudgetWindows::totals(const Distribution& gap,
   }
   WindowFinding whole;
   whole.pid = pid_;
+  whole.direction = direction_;
   whole.from = start_.value_or(0);
   whole.to = newest_;
   whole.gaps = gap.count;
@@ -140,6 +142,7 @@ std::vector<WindowTotals> BudgetWindows::totals(const Distribution& gap,
   whole.but_for_p99 = but_for.p99;
   set_state(whole);
   count(all.emplace_back(), whole);
+  for (auto& totals : all) totals.direction = direction_;
   return all;
 }
 

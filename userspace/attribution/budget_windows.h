@@ -13,8 +13,8 @@
 
 namespace gcause {
 
-/// The p99 budget over time: was it kept in the last minute, in the last five, and would it have
-/// been without the collector.
+/// The p99 budget of the streams of one direction over time: was it kept in the last minute, in the
+/// last five, and would it have been without the collector.
 ///
 /// Windows of each length end every kWindowStep, counted from `begin`. The first of a length ends
 /// when that much has been recorded, the last with the recording, wherever that falls. A gap
@@ -30,8 +30,8 @@ class BudgetWindows {
 
   /// Windows are handed out when they are judged; of those without a gap that follow on each other
   /// only the first, if one with gaps was before.
-  BudgetWindows(std::uint32_t pid, const Ns& budget, Handler handler)
-      : pid_(pid), budget_(budget), handler_(std::move(handler)) {}
+  BudgetWindows(std::uint32_t pid, StreamDirection direction, const Ns& budget, Handler handler)
+      : pid_(pid), direction_(direction), budget_(budget), handler_(std::move(handler)) {}
 
   /// The recording starts here; without it, where the first gap does. Only the first call counts.
   void begin(Ns at);
@@ -73,6 +73,7 @@ class BudgetWindows {
   static void count(WindowTotals& totals, const WindowFinding& window);
 
   std::uint32_t pid_;
+  StreamDirection direction_;
   const Ns& budget_;
   Handler handler_;
   std::optional<Ns> start_;

@@ -37,13 +37,17 @@ struct StreamFinding {
   StreamEnded ended;
   std::optional<FirstChunk> first_chunk;  ///< where request and first chunk were seen
   std::uint64_t chunks = 0;
-  std::optional<std::uint64_t> cut_in_pause = {};  ///< id of the pause that stopped its thread at `cut`
+  /// Id of the pause that stopped its thread at `cut`.
+  std::optional<std::uint64_t> cut_in_pause = {};
 };
 
 struct ChunkFinding {
   ChunkRead chunk;
   Ns delivery = 0;
-  std::optional<Ns> held;  ///< not known if the thread never waited again
+  /// Not known if the thread never waited again; of a written chunk, not before the next one of the
+  /// stream or its end.
+  std::optional<Ns> held;
+  std::optional<Ns> since_source = {};  ///< from the delivery of its source
 };
 
 struct PauseCharge {
@@ -100,9 +104,10 @@ struct PauseTotals {
 /// Windows of one length end so far from each other.
 inline constexpr Ns kWindowStep = 10 * kSecond;
 
-/// The gaps that ended in one window of time, (from, to].
+/// The gaps of one direction that ended in one window of time, (from, to].
 struct WindowFinding {
   std::uint32_t pid = 0;
+  StreamDirection direction = StreamDirection::read;
   Ns from = 0;
   Ns to = 0;
   Ns news_from = 0;  ///< (news_from, to] is in no earlier window of its length
@@ -116,7 +121,7 @@ struct WindowFinding {
   Ns length() const { return to - from; }
 };
 
-/// All windows of one length.
+/// All windows of one length and one direction.
 struct WindowTotals {
   std::optional<Ns> length;  ///< none for the one that is the whole recording
   std::uint64_t count = 0;
@@ -124,12 +129,11 @@ struct WindowTotals {
   std::uint64_t broken = 0;
   std::uint64_t broken_by_collector = 0;  ///< of them kept but for the pauses
   std::optional<WindowFinding> worst;     ///< of those that are judged, by p99; the first of equals
+  StreamDirection direction = StreamDirection::read;
 };
 
-struct SummaryFinding {
-  std::uint32_t pid = 0;
-  PauseTotals pauses;
-  std::map<std::optional<std::int32_t>, PauseTotals> by_generation;
+/// What is said of the streams of one direction, or of all.
+struct StreamTotals {
   std::uint64_t streams = 0;
   std::uint64_t chunks = 0;
   Distribution gap;
@@ -140,11 +144,9 @@ struct SummaryFinding {
   std::uint64_t over_budget = 0;
   std::uint64_t unjudged = 0;        ///< gaps above budget in which records were lost: no verdict
   std::uint64_t gaps_with_loss = 0;  ///< gaps of any length in which records were lost
-  bool budget_kept = true;
-  bool but_for_kept = true;
-  std::uint64_t lost = 0;
-  std::uint64_t tls_unread = 0;  ///< connections whose TLS could not be read
-  std::vector<WindowTotals> windows;
+  bool budget_kept = true;           ///< of all: in each direction
+  bool but_for_kept = true;          ///< likewise
+  Distribution since_source;         ///< of written chunks that pass on one that was read
 
   /// How much of the gaps above the budget has no verdict; none without such gaps.
   std::optional<double> unjudged_share() const {
@@ -152,6 +154,16 @@ struct SummaryFinding {
     if (all == 0) return std::nullopt;
     return static_cast<double>(unjudged) / static_cast<double>(all);
   }
+};
+
+struct SummaryFinding : StreamTotals {
+  std::uint32_t pid = 0;
+  PauseTotals pauses;
+  std::map<std::optional<std::int32_t>, PauseTotals> by_generation;
+  std::map<StreamDirection, StreamTotals> by_direction;  ///< those that were seen
+  std::uint64_t lost = 0;
+  std::uint64_t tls_unread = 0;       ///< connections whose TLS could not be read
+  std::vector<WindowTotals> windows;  ///< of each direction that was seen, or else of read
 };
 
 using Finding =

@@ -14,10 +14,14 @@ constexpr Ns kPatience = 10 * kSecond;
 
 constexpr Ns kForever = std::numeric_limits<Ns>::max();
 
+/// Deliveries of chunks that were read that are remembered, of a process that writes streams, and
+/// of another, which may be about to.
+constexpr std::size_t kRememberedByServers = 4096, kRememberedByOthers = 256;
+
 }  // namespace
 
 void Attribution::Process::followed(const ProcessFollowed& event) {
-  windows_.begin(event.seen_from);
+  for (auto& figures : figures_) figures.windows.begin(event.seen_from);
   ended_.reset();
 }
 
@@ -39,38 +43,74 @@ void Attribution::Process::pause_ended(const PauseEnded& event) {
 }
 
 void Attribution::Process::stream_began(const StreamBegan& event) {
-  streams_[event.id].began = event;
-  ++stream_count_;
+  auto& stream = streams_[event.id];
+  stream.began = event;
+  ++figures_of(stream).streams;
   ++progress_.streams;
 }
 
 void Attribution::Process::chunk_read(const ChunkRead& event) {
   const auto found = streams_.find(event.stream);
   if (found == streams_.end()) return;
+  auto& stream = found->second;
   if (event.run_delay) run_delays_.add(event.tid, event.read, *event.run_delay);
-  ++chunk_count_;
+  ++figures_of(stream).chunks;
   ++progress_.chunks;
-  ++found->second.undelivered;
-  undelivered_.push_back({event, std::nullopt, std::nullopt});
-  if (undelivered_.front().chunk.read < event.read - kPatience) deliver_pending(event.read);
+  const Undelivered pending{event, stream.is_written()};
+  const bool is_first = stream.undelivered++ == 0;
+  if (pending.written) {
+    wait_no_longer(event.stream, stream);
+    send_ready(event.stream, false);
+  }
+  if (event.source) went_on_from(*event.source, event.read);
+  const auto delivery = pending.written ? delivery_of(pending, event.read) : std::nullopt;
+  if (is_first && delivery) {
+    deliver_one(pending, *delivery);
+  } else {
+    undelivered_.push_back(pending);
+  }
+  const bool is_late =
+      !undelivered_.empty() && undelivered_.front().chunk.read < event.read - kPatience;
+  if (is_late) deliver_pending(event.read);
   judge_windows(event.read);
+}
+
+/// The chunk at `place` is passed on by now: its thread went on from it, and from what it had read
+/// before, as those did that had read the chunks in front of it.
+void Attribution::Process::went_on_from(const ChunkPlace& place, Ns now) {
+  const auto source = std::ranges::find_if(undelivered_, [&](const Undelivered& pending) {
+    return pending.chunk.stream == place.stream && pending.chunk.index == place.index;
+  });
+  if (source == undelivered_.end() || source->written) return;
+  const auto [tid, read] = std::pair(source->chunk.tid, source->chunk.read);
+  for (auto& pending : undelivered_) {
+    const auto& chunk = pending.chunk;
+    const bool is_earlier = chunk.stream == place.stream && chunk.index <= place.index;
+    pending.went_on |= is_earlier || (chunk.tid == tid && chunk.read <= read);
+  }
+  deliver_pending(now);
 }
 
 /// Judges the windows that end before `now`, as far as no chunk is still to be delivered in them.
 void Attribution::Process::judge_windows(Ns now) {
-  if (!windows_.due(now)) return;
+  const auto due = [&](const Figures& figures) { return figures.windows.due(now); };
+  if (std::ranges::none_of(figures_, due)) return;
   for (const auto& pending : undelivered_) now = std::min(now, pending.chunk.read);
   // More chunks may be read at this very moment.
-  windows_.advance(now - 1);
+  for (auto& figures : figures_) figures.windows.advance(now - 1);
 }
 
 /// When the thread of a chunk could go on; nothing, if that is not known by `now`.
 std::optional<Ns> Attribution::Process::delivery_of(const Undelivered& pending, Ns now) const {
   const auto& chunk = pending.chunk;
+  if (pending.written) {
+    // The return of the write, by definition.
+    return now == kForever || log_.settled(chunk.read) ? std::optional(chunk.read) : std::nullopt;
+  }
   auto delivery = log_.free_at(chunk.tid, chunk.read);
   if (now == kForever) {
     if (!delivery) delivery = chunk.read;
-  } else if (!delivery || (!pending.wait && now - *delivery < kPatience)) {
+  } else if (!delivery || (!pending.wait && !pending.went_on && now - *delivery < kPatience)) {
     return std::nullopt;
   }
   if (pending.lock_end) {
@@ -97,12 +137,15 @@ void Attribution::Process::deliver_pending(Ns now) {
     ready.emplace_back(pending, *delivery);
     return true;
   });
-  for (const auto& [pending, delivery] : ready) {
-    deliver(pending, delivery);
-    auto& stream = streams_.at(pending.chunk.stream);
-    if (--stream.undelivered == 0 && stream.ended) close_bursts(stream);
-    send_ready(pending.chunk.stream, false);
-  }
+  for (const auto& [pending, delivery] : ready) deliver_one(pending, delivery);
+}
+
+void Attribution::Process::deliver_one(const Undelivered& pending, Ns delivery) {
+  const auto id = pending.chunk.stream;
+  deliver(pending, delivery);
+  auto& stream = streams_.at(id);
+  if (--stream.undelivered == 0 && stream.ended) close_bursts(stream);
+  send_ready(id, false);
 }
 
 /// A pause is over: what waited for that goes on.
@@ -129,12 +172,16 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
   // A later chunk of the stream is not delivered before an earlier one, whoever read it.
   delivery = std::max(delivery, stream.last_delivery.value_or(delivery));
   ++stream.chunks;
-  Outgoing outgoing{{chunk, delivery, std::nullopt}, std::nullopt, false, false};
+  auto& figures = figures_of(stream);
+  Outgoing outgoing{
+      {chunk, delivery, std::nullopt, since_source(chunk, delivery)}, std::nullopt, false, false};
+  if (outgoing.chunk.since_source) figures.since_source.add(*outgoing.chunk.since_source);
+  if (!pending.written) remember(chunk, delivery);
   extend_burst(stream, chunk, delivery);
   // Without a known arrival the chunk counts as there since the one before it was delivered.
   const Ns arrival =
       std::min(chunk.arrival.value_or(stream.last_delivery.value_or(delivery)), delivery);
-  const Ns but_for_delivery = this->but_for_delivery(chunk, arrival, delivery);
+  const Ns but_for_delivery = this->but_for_delivery(pending, arrival, delivery);
   if (stream.last_delivery) {
     outgoing.gap = make_gap(stream, pending, delivery);
     if (outgoing.gap->over_budget) {
@@ -143,13 +190,13 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
     }
     // Where the arrival is not known, the chunk before it cannot be moved alone: it would open a
     // gap that never was.
-    count_gap(*outgoing.gap, chunk.arrival
-                                 ? std::max<Ns>(0, but_for_delivery - stream.last_but_for_delivery)
-                                 : outgoing.gap->but_for);
+    count_gap(figures, *outgoing.gap,
+              chunk.arrival ? std::max<Ns>(0, but_for_delivery - stream.last_but_for_delivery)
+                            : outgoing.gap->but_for);
   } else if (stream.began.request_end) {
     stream.first_chunk = first_chunk(*stream.began.request_end, chunk, delivery);
-    first_chunks_.add(stream.first_chunk->time);
-    first_chunks_but_for_.add(stream.first_chunk->but_for);
+    figures.first_chunks.add(stream.first_chunk->time);
+    figures.first_chunks_but_for.add(stream.first_chunk->but_for);
   }
   stream.last_delivery = delivery;
   stream.last_tid = chunk.tid;
@@ -160,22 +207,57 @@ void Attribution::Process::deliver(const Undelivered& pending, Ns delivery) {
   const Awaiting awaiting{chunk.stream, stream.sent + stream.outgoing.size() - 1};
   if (pending.wait) {
     waited(awaiting, *pending.wait);
+  } else if (pending.written && !pending.last) {
+    stream.outgoing.back().waited = true;
   } else {
     awaiting_[chunk.tid].push_back(awaiting);
   }
 }
 
 /// d': when the chunk would have been delivered without the pauses.
-Ns Attribution::Process::but_for_delivery(const ChunkRead& chunk, Ns arrival, Ns delivery) {
+Ns Attribution::Process::but_for_delivery(const Undelivered& pending, Ns arrival, Ns delivery) {
+  const auto& chunk = pending.chunk;
   const Ns paused = log_.covered(chunk.tid, arrival, delivery);
-  auto& reader = readers_[chunk.tid];
-  const Ns before = std::exchange(reader.last_delivery, delivery);
+  auto& queue = queues_[{chunk.tid, pending.written}];
+  const Ns before = std::exchange(queue.last_delivery, delivery);
   if (!chunk.arrival) {
-    reader.backlog.forget();
+    queue.backlog.forget();
     return delivery - paused;
   }
-  return reader.backlog.but_for(
+  return queue.backlog.but_for(
       {arrival, delivery, paused, log_.covered(chunk.tid, before, delivery)});
+}
+
+/// A written chunk does not wait for ever for its thread to wait: the next one, and the end of the
+/// stream, end that.
+void Attribution::Process::wait_no_longer(std::uint64_t id, Stream& stream) {
+  if (stream.undelivered > 0) {
+    for (auto& pending : undelivered_) pending.last &= pending.chunk.stream != id;
+  }
+  const auto found = awaiting_.find(stream.last_tid);
+  if (found == awaiting_.end()) return;
+  std::erase_if(found->second, [&](const Awaiting& awaiting) {
+    if (awaiting.stream != id) return false;
+    stream.outgoing.at(awaiting.ordinal - stream.sent).waited = true;
+    return true;
+  });
+}
+
+void Attribution::Process::remember(const ChunkRead& chunk, Ns delivery) {
+  const bool serves = figures_.at(static_cast<std::size_t>(StreamDirection::write)).streams > 0;
+  delivered_[{chunk.stream, chunk.index}] = delivery;
+  delivered_order_.push_back({chunk.stream, chunk.index});
+  if (delivered_order_.size() <= (serves ? kRememberedByServers : kRememberedByOthers)) return;
+  delivered_.erase({delivered_order_.front().stream, delivered_order_.front().index});
+  delivered_order_.pop_front();
+}
+
+/// From the delivery of its source; nothing where that is not known any more.
+std::optional<Ns> Attribution::Process::since_source(const ChunkRead& chunk, Ns delivery) const {
+  if (!chunk.source) return std::nullopt;
+  const auto source = delivered_.find({chunk.source->stream, chunk.source->index});
+  if (source == delivered_.end() || source->second > delivery) return std::nullopt;
+  return delivery - source->second;
 }
 
 GapFinding Attribution::Process::make_gap(const Stream& stream, const Undelivered& pending,
@@ -263,17 +345,17 @@ FirstChunk Attribution::Process::first_chunk(Ns request_end, const ChunkRead& ch
   return first;
 }
 
-void Attribution::Process::count_gap(const GapFinding& gap, Ns but_for_gap) {
+void Attribution::Process::count_gap(Figures& figures, const GapFinding& gap, Ns but_for_gap) {
   if (contains_loss(gap.from, gap.to)) {
-    unjudged_ += gap.over_budget;
-    ++gaps_with_loss_;
+    figures.unjudged += gap.over_budget;
+    ++figures.gaps_with_loss;
     return;
   }
-  gaps_.add(gap.gap);
-  but_for_.add(but_for_gap);
-  windows_.add(gap.to, gap.gap, but_for_gap);
-  over_budget_ += gap.over_budget;
-  if (gap.verdict) ++verdicts_[*gap.verdict];
+  figures.gaps.add(gap.gap);
+  figures.but_for.add(but_for_gap);
+  figures.windows.add(gap.to, gap.gap, but_for_gap);
+  figures.over_budget += gap.over_budget;
+  if (gap.verdict) ++figures.verdicts[*gap.verdict];
   if (gap.gap > progress_.worst_gap) {
     progress_.worst_gap = gap.gap;
     progress_.worst_verdict = gap.verdict;
@@ -296,13 +378,15 @@ void Attribution::Process::stream_ended(const StreamEnded& event) {
   if (found == streams_.end()) return;
   found->second.ended = event;
   if (found->second.undelivered == 0) close_bursts(found->second);
+  if (found->second.is_written()) wait_no_longer(event.id, found->second);
   send_ready(event.id, false);
 }
 
 void Attribution::Process::wait_began(const WaitBegan& event) {
   if (event.run_delay) run_delays_.add(event.tid, event.at, *event.run_delay);
   for (auto& pending : undelivered_) {
-    if (pending.chunk.tid == event.tid && !pending.wait) pending.wait = event.at;
+    const bool is_over = pending.written && !pending.last;
+    if (pending.chunk.tid == event.tid && !pending.wait && !is_over) pending.wait = event.at;
   }
   deliver_pending(event.at);
   const auto found = awaiting_.find(event.tid);
@@ -316,7 +400,7 @@ void Attribution::Process::wait_began(const WaitBegan& event) {
 void Attribution::Process::lock_waited(const LockWaited& event) {
   Ns newest = 0;
   for (auto it = undelivered_.rbegin(); it != undelivered_.rend(); ++it) {
-    if (it->chunk.tid != event.tid || it->chunk.read > event.begin) continue;
+    if (it->written || it->chunk.tid != event.tid || it->chunk.read > event.begin) continue;
     if (it->wait || it->chunk.read < newest) return;
     newest = it->chunk.read;
     it->lock_end = event.end;
@@ -336,6 +420,7 @@ void Attribution::Process::set_held(const Awaiting& awaiting, Ns wait) {
   const auto found = streams_.find(awaiting.stream);
   if (found == streams_.end()) return;
   auto& stream = found->second;
+  if (awaiting.ordinal < stream.sent) return;  // a written one has left without
   auto& outgoing = stream.outgoing.at(awaiting.ordinal - stream.sent);
   const Ns held = log_.covered(outgoing.chunk.chunk.tid, outgoing.chunk.delivery, wait);
   outgoing.chunk.held = held;
@@ -401,8 +486,7 @@ void Attribution::Process::tls_unread(const TlsUnread& event) {
 }
 
 void Attribution::Process::tell_unread(const TlsUnread& connection, const std::string& library) {
-  handler_(TlsUnreadFinding{connection,
-                            library.empty() ? std::nullopt : std::optional(library)});
+  handler_(TlsUnreadFinding{connection, library.empty() ? std::nullopt : std::optional(library)});
 }
 
 bool Attribution::Process::contains_loss(Ns from, Ns to) const {
@@ -446,31 +530,6 @@ void Attribution::Process::flush(Ns at) {
   for (const auto& [socket, connection] : tls_unread_) tell_unread(connection, "");
   tls_unread_.clear();
   awaiting_.clear();
-}
-
-SummaryFinding Attribution::Process::summary() {
-  SummaryFinding summary;
-  summary.pid = pid_;
-  summary.pauses = pauses_.totals();
-  for (auto& [generation, durations] : by_generation_) {
-    summary.by_generation[generation] = durations.totals();
-  }
-  summary.streams = stream_count_;
-  summary.chunks = chunk_count_;
-  summary.gap = gaps_.distribution();
-  summary.but_for = but_for_.distribution();
-  summary.first_chunk = first_chunks_.distribution();
-  summary.first_chunk_but_for = first_chunks_but_for_.distribution();
-  summary.verdicts = verdicts_;
-  summary.over_budget = over_budget_;
-  summary.unjudged = unjudged_;
-  summary.budget_kept = summary.gap.p99 <= budget_;
-  summary.but_for_kept = summary.but_for.p99 <= budget_;
-  summary.gaps_with_loss = gaps_with_loss_;
-  summary.lost = lost_;
-  summary.tls_unread = tls_unread_count_;
-  summary.windows = windows_.totals(summary.gap, summary.but_for);
-  return summary;
 }
 
 }  // namespace gcause

@@ -13,6 +13,9 @@ namespace gcause {
 class Quantiles {
  public:
   void add(Ns value) { values_.push_back(value); }
+  void add(const Quantiles& others) {
+    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
+  }
   std::uint64_t count() const { return values_.size(); }
 
   /// Sorts as far as needed; values may be added afterwards.

@@ -154,13 +154,25 @@ struct StreamBegan {
   std::optional<std::string> host;
   bool tls;
   StreamProtocol protocol;
-  Ns begin;                       ///< the response head was read
-  std::optional<Ns> request_end;  ///< the last byte of the request was written
+  Ns begin;  ///< the response head was read, or written
+  /// The last byte of the request was written; of a stream that is written, it arrived, or was read
+  /// where that is not known.
+  std::optional<Ns> request_end;
   StreamFormat format = StreamFormat::sse;
   std::string content_type = {};    ///< media type; empty: not known
   std::string content_coding = {};  ///< as the head lists them; empty: none, or not known
 };
 
+/// A chunk, by its stream and its index in it.
+struct ChunkPlace {
+  std::uint64_t stream;
+  std::uint32_t index;
+
+  bool operator==(const ChunkPlace&) const = default;
+};
+
+/// A chunk was read, or written: its stream tells which. Of a written one `read` is the return of
+/// the write of its last byte, which is its delivery.
 struct ChunkRead {
   std::uint64_t stream;
   std::uint32_t index;  ///< from 0 in its stream
@@ -168,9 +180,13 @@ struct ChunkRead {
   std::uint32_t tid;
   std::uint32_t bytes;  ///< of the SSE event, framing of HTTP not counted
   Ns read;
+  /// Of a written chunk: the thread had nothing that could have become it before.
   std::optional<Ns> arrival;
   /// How long the thread had ever been runnable without a CPU at this read, us, modulo 2^32.
   std::optional<std::uint32_t> run_delay = {};
+  std::optional<ChunkPlace> source = {};  ///< of a written chunk: the one that it passes on
+  /// A hash of its data, by which GatewayLinks finds `source`; 0: none. It is in no recording.
+  std::uint64_t likeness = 0;
 };
 
 /// How often an event came. Its name is a word of gcause's own, see EventRole.

@@ -66,9 +66,15 @@ void fields(Archive& archive, StreamBegan& e) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ChunkPlace& e) {
+  archive(e.stream)(e.index);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ChunkRead& e) {
   archive(e.stream)(e.index)(e.pid)(e.tid)(e.bytes)(e.read)(e.arrival);
   if (archive.more()) archive(e.run_delay);
+  if (archive.more()) archive(e.source);
 }
 
 template <typename Archive>

@@ -29,7 +29,9 @@ Outputs::Outputs(std::optional<Ns> budget_override)
     : attribution_(
           [this](const Finding& finding) {
             if (const auto* summary = std::get_if<SummaryFinding>(&finding)) {
-              broken_by_collector_ |= !summary->budget_kept && summary->but_for_kept;
+              for (const auto& [direction, totals] : summary->by_direction) {
+                broken_by_collector_ |= !totals.budget_kept && totals.but_for_kept;
+              }
             }
             for (auto& sink : sinks_) sink->write(finding);
           },

@@ -347,6 +347,15 @@ void put_line(std::string& out, const StreamUnread& stream) {
       .field("bytes", stream.bytes);
 }
 
+void put_source(std::string& out, const ChunkFinding& finding) {
+  const auto& source = finding.chunk.source;
+  if (!source) return put(out, nullptr);
+  Object(out)
+      .field("stream", source->stream)
+      .field("index", source->index)
+      .field("since_ns", finding.since_source);
+}
+
 void put_line(std::string& out, const ChunkFinding& finding) {
   const ChunkRead& chunk = finding.chunk;
   Object(out, "chunk")
@@ -359,7 +368,7 @@ void put_line(std::string& out, const ChunkFinding& finding) {
       .field("read_ns", chunk.read)
       .field("delivery_ns", finding.delivery)
       .field("held_ns", finding.held)
-      .field("source", nullptr);
+      .nested("source", [&](std::string& into) { put_source(into, finding); });
 }
 
 void put_line(std::string& out, const GapFinding& gap) {
@@ -413,7 +422,7 @@ void put_pauses(std::string& out, const SummaryFinding& summary) {
   });
 }
 
-void put_verdicts(std::string& out, const SummaryFinding& summary) {
+void put_verdicts(std::string& out, const StreamTotals& summary) {
   Object verdicts(out);
   for (const Verdict verdict :
        {Verdict::gc, Verdict::gc_partial, Verdict::upstream, Verdict::process}) {
@@ -432,7 +441,8 @@ void put_line(std::string& out, const WindowFinding& window) {
       .field("p99_ns", unless_empty(window.gaps, window.p99))
       .field("but_for_p99_ns", unless_empty(window.gaps, window.but_for_p99))
       .field("budget_kept", window.budget_kept)
-      .field("but_for_kept", window.but_for_kept);
+      .field("but_for_kept", window.but_for_kept)
+      .field("direction", window.direction);
 }
 
 void put_worst(std::string& out, const std::optional<WindowFinding>& worst) {
@@ -451,32 +461,52 @@ void put_window_totals(std::string& out, const WindowTotals& windows) {
       .field("few_gaps", windows.few)
       .field("broken", windows.broken)
       .field("broken_by_collector", windows.broken_by_collector)
-      .nested("worst", [&](std::string& into) { put_worst(into, windows.worst); });
+      .nested("worst", [&](std::string& into) { put_worst(into, windows.worst); })
+      .field("direction", windows.direction);
 }
 
-void put_line(std::string& out, const SummaryFinding& summary) {
+/// What the summary says of all streams, and then of those of each direction.
+void put_totals(Object& object, const StreamTotals& totals) {
   const auto distribution = [](const Distribution& values) {
     return [&values](std::string& into) { put_distribution(into, values); };
   };
-  Object(out, "summary")
-      .field("pid", summary.pid)
-      .nested("pauses", [&](std::string& into) { put_pauses(into, summary); })
-      .field("streams", summary.streams)
-      .field("chunks", summary.chunks)
-      .nested("gap", distribution(summary.gap))
-      .nested("but_for", distribution(summary.but_for))
-      .nested("first_chunk", distribution(summary.first_chunk))
-      .nested("first_chunk_but_for", distribution(summary.first_chunk_but_for))
-      .nested("verdicts", [&](std::string& into) { put_verdicts(into, summary); })
-      .field("over_budget", summary.over_budget)
-      .field("budget_kept", summary.budget_kept)
-      .field("but_for_kept", summary.but_for_kept)
-      .field("unjudged", summary.unjudged)
-      .field("unjudged_share", summary.unjudged_share())
-      .field("gaps_with_loss", summary.gaps_with_loss)
-      .field("lost", summary.lost)
+  object.field("streams", totals.streams)
+      .field("chunks", totals.chunks)
+      .nested("gap", distribution(totals.gap))
+      .nested("but_for", distribution(totals.but_for))
+      .nested("first_chunk", distribution(totals.first_chunk))
+      .nested("first_chunk_but_for", distribution(totals.first_chunk_but_for))
+      .nested("verdicts", [&](std::string& into) { put_verdicts(into, totals); })
+      .field("over_budget", totals.over_budget)
+      .field("budget_kept", totals.budget_kept)
+      .field("but_for_kept", totals.but_for_kept)
+      .field("unjudged", totals.unjudged)
+      .field("unjudged_share", totals.unjudged_share())
+      .field("gaps_with_loss", totals.gaps_with_loss);
+}
+
+void put_directions(std::string& out, const SummaryFinding& summary) {
+  Object directions(out);
+  for (const auto& [direction, totals] : summary.by_direction) {
+    directions.nested(name_of(direction), [&totals = totals](std::string& into) {
+      Object object(into);
+      put_totals(object, totals);
+      object.nested("since_source",
+                    [&](std::string& inner) { put_distribution(inner, totals.since_source); });
+    });
+  }
+}
+
+void put_line(std::string& out, const SummaryFinding& summary) {
+  Object object(out, "summary");
+  object.field("pid", summary.pid).nested("pauses", [&](std::string& into) {
+    put_pauses(into, summary);
+  });
+  put_totals(object, summary);
+  object.field("lost", summary.lost)
       .field("tls_unread", summary.tls_unread)
-      .list("windows", summary.windows, put_window_totals);
+      .list("windows", summary.windows, put_window_totals)
+      .nested("by_direction", [&](std::string& into) { put_directions(into, summary); });
 }
 
 bool is_wanted(const Finding& finding, const JsonlOptions& options) {

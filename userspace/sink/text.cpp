@@ -139,7 +139,8 @@ void TextSink::add(const Lost& lost) {
 
 void TextSink::add(const WindowFinding& window) {
   saw(window.to);
-  if (window.budget_kept == false) of(window.pid).broken[window.length()].push_back(window);
+  if (window.budget_kept != false) return;
+  of(window.pid).broken[{window.direction, window.length()}].push_back(window);
 }
 
 void TextSink::add(const SummaryFinding& summary) { of(summary.pid).summary = summary; }

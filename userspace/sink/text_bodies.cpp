@@ -26,11 +26,10 @@ UnreadBodies& kind(Kinds& kinds, const std::string& name) {
 void add_body(BodyTotals& totals, const StreamFinding& stream) {
   const auto& body = stream.ended.body;
   if (!body) return;
-  totals.reads = totals.reads.value_or(0) + body->reads;
+  totals.calls[stream.began.direction] += body->reads;
   if (!body->undecoded) return;
-  UnreadBodies& bodies =
-      kind(totals.undecoded, printable(stream.began.content_coding, kShown) + ", " +
-                                 std::string(name_of(*body->undecoded)));
+  UnreadBodies& bodies = kind(totals.undecoded, printable(stream.began.content_coding, kShown) +
+                                                    ", " + std::string(name_of(*body->undecoded)));
   ++bodies.count;
   bodies.reads += body->reads;
   bodies.longest_silence = std::max(bodies.longest_silence, body->longest_silence);
@@ -44,8 +43,11 @@ void add_body(BodyTotals& totals, const StreamUnread& stream) {
   bodies.reads += stream.reads;
 }
 
-std::string in_reads(const BodyTotals& totals) {
-  return totals.reads ? " in " + counted(*totals.reads, "read", "reads") : "";
+std::string in_calls(const BodyTotals& totals, StreamDirection direction) {
+  const auto calls = totals.calls.find(direction);
+  if (calls == totals.calls.end()) return "";
+  const bool is_read = direction == StreamDirection::read;
+  return " in " + counted(calls->second, is_read ? "read" : "write", is_read ? "reads" : "writes");
 }
 
 std::string unread_bodies(const BodyTotals& totals, std::size_t width) {

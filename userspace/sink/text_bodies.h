@@ -12,8 +12,8 @@ namespace gcause {
 void add_body(BodyTotals& totals, const StreamFinding& stream);
 void add_body(BodyTotals& totals, const StreamUnread& stream);
 
-/// " in 12 reads", where the number of reads is known.
-std::string in_reads(const BodyTotals& totals);
+/// " in 12 reads", or writes, where their number is known.
+std::string in_calls(const BodyTotals& totals, StreamDirection direction);
 
 /// Lines on streams that could not be decoded and on responses that stream in another form; empty
 /// where there are none.

@@ -39,7 +39,7 @@ Tone tone_of(std::optional<Verdict> verdict) {
   return Tone::plain;
 }
 
-std::uint64_t verdict_count(const SummaryFinding& summary, Verdict verdict) {
+std::uint64_t verdict_count(const StreamTotals& summary, Verdict verdict) {
   const auto found = summary.verdicts.find(verdict);
   return found == summary.verdicts.end() ? 0 : found->second;
 }
@@ -67,8 +67,14 @@ std::string process_title(const Page& page, const ProcessReport& process) {
 
 // --- the answer
 
-std::string headline(const Page& page, const SummaryFinding& summary) {
-  const std::string budget = "budget " + format_duration(page.budget());
+/// What the streams of one direction are called; nothing, where all of them are read.
+std::string direction_label(const SummaryFinding& summary, StreamDirection direction) {
+  if (!summary.by_direction.contains(StreamDirection::write)) return "";
+  return direction == StreamDirection::write ? "written: " : "read: ";
+}
+
+std::string headline(const Page& page, const StreamTotals& summary, const std::string& label) {
+  const std::string budget = label + "budget " + format_duration(page.budget());
   if (summary.gap.count == 0) {
     return page.painted(budget + " not judged", Tone::warning) + ": no chunk gaps were seen\n";
   }
@@ -86,7 +92,7 @@ std::string headline(const Page& page, const SummaryFinding& summary) {
          clause + "\n";
 }
 
-std::string verdict_line(const Page& page, const SummaryFinding& summary) {
+std::string verdict_line(const Page& page, const StreamTotals& summary) {
   const std::string of = format_count(summary.over_budget) + " of " +
                          counted(summary.gap.count, "gap", "gaps") + " above the budget";
   if (summary.over_budget == 0) return of + "\n";
@@ -97,6 +103,20 @@ std::string verdict_line(const Page& page, const SummaryFinding& summary) {
                   number(Verdict::gc_partial) + " partly (gc-partial), " +
                   number(Verdict::upstream) + " upstream, " + number(Verdict::process) + " process",
               page.width);
+}
+
+/// The answer for each direction; first for the streams that are written, as their readers wait.
+std::string answers(const Page& page, const SummaryFinding& summary) {
+  const auto answer = [&](const StreamTotals& totals, const std::string& label) {
+    return headline(page, totals, label) +
+           (totals.gap.count > 0 ? verdict_line(page, totals) : std::string());
+  };
+  if (summary.by_direction.empty()) return answer(summary, "");
+  std::string out;
+  for (auto it = summary.by_direction.rbegin(); it != summary.by_direction.rend(); ++it) {
+    out += answer(it->second, direction_label(summary, it->first));
+  }
+  return out;
 }
 
 std::string loss_lines(const Page& page, const std::map<std::string, std::uint64_t>& lost,
@@ -129,7 +149,12 @@ std::string caveats(const Page& page, const ProcessReport& process, const Summar
                 page.width, "lost: ");
   }
   // Nearest rank: below 100 values the 99th percentile is the largest of them.
-  if (summary.gap.count > 0 && summary.gap.count < 100) {
+  const auto is_few = [](const StreamTotals& totals) {
+    return totals.gap.count > 0 && totals.gap.count < 100;
+  };
+  const bool any_few = std::ranges::any_of(summary.by_direction,
+                                           [&](const auto& entry) { return is_few(entry.second); });
+  if (any_few || is_few(summary)) {
     out += wrap("with fewer than 100 gaps their p99 is the largest of them; record for longer",
                 page.width, "few gaps: ");
   }
@@ -203,9 +228,10 @@ std::string since_start(const TextReport& report, Ns at) {
 std::string stream_label(const ProcessReport& process, std::uint64_t id) {
   std::string label = "#" + std::to_string(id);
   const auto found = process.streams.find(id);
-  if (found != process.streams.end() && found->second.host) {
-    label += " " + printable(*found->second.host, 40);
-  }
+  if (found == process.streams.end()) return label;
+  const auto& [host, direction] = std::tie(found->second.host, found->second.direction);
+  if (direction == StreamDirection::write) label += " written";
+  if (host) label += " " + printable(*host, 40);
   return label;
 }
 
@@ -385,30 +411,51 @@ std::string no_streams(const Page& page, const ProcessReport& process,
          unread_bodies(process.bodies, page.width);
 }
 
+std::string first_chunk_text(const StreamTotals& totals) {
+  if (totals.first_chunk.count == 0) return "time to first chunk unknown";
+  std::string text = "first chunk p50 " + format_duration(totals.first_chunk.p50) + ", p99 " +
+                     format_duration(totals.first_chunk.p99);
+  if (totals.first_chunk_but_for.p99 < totals.first_chunk.p99) {
+    text += " (" + format_duration(totals.first_chunk_but_for.p99) + " without pauses)";
+  }
+  return text;
+}
+
+std::string passed_on_text(const StreamTotals& totals) {
+  return format_count(totals.since_source.count) + " of " +
+         counted(totals.chunks, "chunk", "chunks") +
+         " passed on from a stream that was read: " + format_duration(totals.since_source.p50) +
+         " later at p50, " + format_duration(totals.since_source.p99) + " at p99";
+}
+
+/// The figures of each direction, or of nothing.
 std::string stream_totals(const Page& page, const ProcessReport& process,
                           const SummaryFinding& summary) {
-  std::string totals = counted(summary.streams, "stream", "streams") + ", " +
-                       counted(summary.chunks, "chunk", "chunks") + in_reads(process.bodies);
-  if (summary.first_chunk.count > 0) {
-    totals += "; first chunk p50 " + format_duration(summary.first_chunk.p50) + ", p99 " +
-              format_duration(summary.first_chunk.p99);
-    if (summary.first_chunk_but_for.p99 < summary.first_chunk.p99) {
-      totals += " (" + format_duration(summary.first_chunk_but_for.p99) + " without pauses)";
-    }
-  } else {
-    totals += "; time to first chunk unknown";
-  }
-  std::string out = wrap(totals, page.width, "  ");
-  if (summary.gap.count == 0) return out + "  no gaps: no stream had a second chunk\n";
-
+  std::string out;
   Table table({{"", Align::left}, {"count"}, {"p50"}, {"p90"}, {"p99"}, {"max"}});
   const auto add = [&](const std::string& name, const Distribution& values) {
     table.row({name, format_count(values.count), quantile(values.count, values.p50),
                quantile(values.count, values.p90), quantile(values.count, values.p99),
                quantile(values.count, values.max)});
   };
-  add("gap", summary.gap);
-  add("but-for", summary.but_for);
+  const auto add_totals = [&](const StreamTotals& totals, const std::string& label,
+                              const std::string& calls) {
+    out += wrap(label + counted(totals.streams, "stream", "streams") + ", " +
+                    counted(totals.chunks, "chunk", "chunks") + calls + "; " +
+                    first_chunk_text(totals),
+                page.width, "  ");
+    if (totals.since_source.count > 0)
+      out += wrap(label + passed_on_text(totals), page.width, "  ");
+    if (totals.gap.count == 0) return;
+    add(label + "gap", totals.gap);
+    add(label + "but-for", totals.but_for);
+  };
+  for (auto it = summary.by_direction.rbegin(); it != summary.by_direction.rend(); ++it) {
+    add_totals(it->second, direction_label(summary, it->first),
+               in_calls(process.bodies, it->first));
+  }
+  if (summary.by_direction.empty()) add_totals(summary, "", "");
+  if (summary.gap.count == 0) return out + "  no gaps: no stream had a second chunk\n";
   return out + table.render(page.width, page.color);
 }
 
@@ -491,8 +538,7 @@ std::string section(const Page& page, const ProcessReport& process) {
            "no summary: the recording was cut off before this process was judged\n";
   }
   const SummaryFinding& summary = *process.summary;
-  out += headline(page, summary);
-  if (summary.gap.count > 0) out += verdict_line(page, summary);
+  out += answers(page, summary);
   out += caveats(page, process, summary);
   out += budget_over_time(page.report, process, page.width, page.color);
   out += worst_gaps(page, process);

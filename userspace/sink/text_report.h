@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "attribution/finding.h"
@@ -56,9 +57,9 @@ struct UnreadBodies {
 };
 
 struct BodyTotals {
-  std::optional<std::uint64_t> reads;             ///< of all streams, where that is known
-  std::map<std::string, UnreadBodies> undecoded;  ///< by coding, and why
-  std::map<std::string, UnreadBodies> unread;     ///< what is no event stream, by its format
+  std::map<StreamDirection, std::uint64_t> calls;  ///< of all streams, where that is known
+  std::map<std::string, UnreadBodies> undecoded;   ///< by coding, and why
+  std::map<std::string, UnreadBodies> unread;      ///< what is no event stream, by its format
 };
 
 struct StreamRecord {
@@ -89,10 +90,11 @@ struct ProcessReport {
   /// What gaps above the budget charge to each pause, by its id.
   std::unordered_map<std::uint64_t, Ns> charged;
   ProcessWaits no_cpu;
-  ProcessWaits no_lock;                             ///< for the interpreter lock
-  std::vector<TlsUnreadFinding> unread;             ///< those with most records first, at most kUnreadShown
-  std::map<std::string, std::uint64_t> lost;        ///< records by where they were lost
-  std::map<Ns, std::vector<WindowFinding>> broken;  ///< windows that broke the budget, by length
+  ProcessWaits no_lock;                  ///< for the interpreter lock
+  std::vector<TlsUnreadFinding> unread;  ///< those with most records first, at most kUnreadShown
+  std::map<std::string, std::uint64_t> lost;  ///< records by where they were lost
+  /// Windows that broke the budget, by direction and length.
+  std::map<std::pair<StreamDirection, Ns>, std::vector<WindowFinding>> broken;
 };
 
 struct TextReport {

@@ -61,9 +61,16 @@ void add_spans(Table& table, const TextReport& report, const std::vector<BrokenS
   }
 }
 
-void add_length(Table& table, const TextReport& report, const WindowTotals& windows) {
+/// Which streams, where they are not the ones that the process reads.
+std::string direction_text(const SummaryFinding& summary, StreamDirection direction) {
+  if (!summary.by_direction.contains(StreamDirection::write)) return "";
+  return direction == StreamDirection::write ? " written" : " read";
+}
+
+void add_length(Table& table, const TextReport& report, const WindowTotals& windows,
+                const std::string& which) {
   std::vector<Cell> cells = {
-      length_text(windows.length),
+      length_text(windows.length) + which,
       format_count(windows.count),
       {format_count(windows.broken), windows.broken > 0 ? Tone::bad : Tone::plain},
       format_count(windows.broken_by_collector),
@@ -95,8 +102,9 @@ std::string budget_over_time(const TextReport& report, const ProcessReport& proc
                {"its end"}});
   for (const WindowTotals& totals : windows) {
     if (totals.count == 0) continue;
-    add_length(table, report, totals);
-    const auto found = totals.length ? process.broken.find(*totals.length) : process.broken.end();
+    add_length(table, report, totals, direction_text(*process.summary, totals.direction));
+    const auto found = totals.length ? process.broken.find({totals.direction, *totals.length})
+                                     : process.broken.end();
     if (found != process.broken.end()) add_spans(table, report, spans_of(found->second));
   }
   return "\n" + paint("budget over time", Tone::bold, color) + "\n" + table.render(width, color) +
