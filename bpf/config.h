@@ -34,6 +34,7 @@ struct target {
 	u64 code_type; /* address of PyCode_Type; 0, if not known: then nothing is said of triggers */
 	u64 trigger_ns; /* a pause of at least this length has its trigger read */
 	struct lock_depth lock_depths[2]; /* for reads of sockets, and of TLS libraries */
+	u64 lock_address; /* of the futex of the last sleep for the interpreter lock; 0: none yet */
 	u32 flags; /* enum target_flags */
 	struct python_layout layout;
 };
@@ -43,6 +44,18 @@ struct connection_key {
 	u64 connection;
 	u32 pid;
 	u32 reserved;
+};
+
+/* Value of the map "streaming": in which directions all that a connection moves is copied. */
+enum streaming_flags {
+	STREAMING_READ = 1,
+	STREAMING_WRITE = 2,
+};
+
+/* Value of the map "copied": bytes in each direction since there were some in the other one. */
+struct copied_bytes {
+	u64 read;
+	u64 written;
 };
 
 /* Attach cookies: what the probed function is. */
@@ -70,8 +83,7 @@ enum tls_call {
 #define MAX_SOCKETS 16384
 #define MAX_CONNECTIONS 16384
 #define MAX_PIECES 24 /* of one call: 16 of IO_PIECE are the 256 KiB that asyncio reads at most */
-#define UNASKED_COPY 262144 /* bytes of an answer that are copied before it is known what it is */
-#define WRITE_CAPTURE 2048 /* a written request is known by its head */
+#define UNASKED_COPY 262144 /* bytes of a message that are copied before it is known what it is */
 #define SCRATCH_SLOTS 4
 /*
  * CPU time of a thread from its read to the sleep for the interpreter lock, and from a wake-up to the next
@@ -85,7 +97,8 @@ enum tls_call {
 #define LOCK_SPAN 256 /* bytes that hold the futexes of a lock, and the frames of those who sleep on them */
 
 GCAUSE_ASSERT(sizeof(struct gcause_settings) == 8, "gcause_settings");
-GCAUSE_ASSERT(sizeof(struct target) == 60 + sizeof(struct python_layout), "target");
+GCAUSE_ASSERT(sizeof(struct target) == 68 + sizeof(struct python_layout), "target");
 GCAUSE_ASSERT(sizeof(struct connection_key) == 16, "connection_key");
+GCAUSE_ASSERT(sizeof(struct copied_bytes) == 16, "copied_bytes");
 
 #endif

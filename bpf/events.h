@@ -109,6 +109,7 @@ enum io_flags {
 	IO_LAST = 8, /* no further piece of this call follows */
 	IO_INSIDE_TLS = 16, /* a socket call that the TLS library made: never any payload */
 	IO_HAS_RUN_DELAY = 32,
+	IO_HAS_WAKE = 64, /* of a write, see since_wake_us */
 };
 
 /* One read or write, or a piece of one that is longer than IO_PIECE. */
@@ -118,7 +119,14 @@ struct io_record {
 	u64 connection; /* SSL object for IO_TLS, else the socket's cookie */
 	u64 socket; /* cookie; 0, if unknown */
 	s64 result; /* bytes that the whole call moved; 0 at end of file, -errno: sockets only */
-	u32 sequence_end; /* TCP sequence number behind the bytes of the whole call */
+	union {
+		u32 sequence_end; /* of a read: TCP sequence number behind the bytes of the whole call */
+		/*
+		 * Of a write: us since the thread woke from its last wait, 2^32 - 1 at most. Then it had
+		 * nothing to do, so what it writes came of what woke it, or came later.
+		 */
+		u32 since_wake_us;
+	};
 	u32 offset; /* of payload in the bytes of the call */
 	u32 length; /* of payload; 0 where it was not copied */
 	/* us for which this thread was ever runnable without a CPU, modulo 2^32; see IO_HAS_RUN_DELAY */

@@ -183,13 +183,16 @@ static __always_inline void finish_call(struct io *io, struct thread *thread, st
 	io->connection = facts->cookie;
 	io->socket = facts->cookie;
 	if (thread->tls_depth) {
-		if (write)
+		/* Of those only the failures are told: the library's own call says nothing of them. */
+		if (write && io->result > 0)
 			return;
 		io->flags |= IO_INSIDE_TLS;
 		io->capture = 0;
 	} else {
 		limit_capture(io);
-		if (!write && io->result > 0) {
+		if (write) {
+			has_written(thread, io);
+		} else if (io->result > 0) {
 			has_read(thread, READ_BY_SOCKET, io->ns);
 			thread->read_ns = io->ns;
 		}
@@ -258,7 +261,7 @@ static __noinline int traced_call(struct sock *sk, int result, u16 flags)
 	call = libc_call_of(SYSCALL_NUMBER(regs));
 	io.fd = call ? (s32)SYSCALL_ARGUMENT_1(regs) : -1;
 	if (!find_buffer(&io, call, SYSCALL_ARGUMENT_2(regs), SYSCALL_ARGUMENT_3(regs))) {
-		if (!call)
+		if (!call && !is_bufferless(SYSCALL_NUMBER(regs)))
 			count_loss(LOSS_IO_URING);
 		io.base = 0;
 	}

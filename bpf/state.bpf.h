@@ -92,6 +92,10 @@ struct thread {
 	u32 read_layer; /* index into lock_depths */
 	u32 reserved2;
 	u64 lock_cpu; /* CPU time of the thread when it had read, or woke */
+	/* what may have given a thread that writes something to write */
+	u32 writes; /* it has written: its waits are followed */
+	u32 idle; /* it is in a wait */
+	u64 woke_ns; /* from the last one; 0, if not known, or it slept in another way since */
 	/* the socket read that was traced last, until it is seen to return */
 	u64 read_ns;
 	/* a socket call bracketed by uprobes */
@@ -123,7 +127,7 @@ struct scratch_slot {
 	};
 };
 
-/* Connections that user space knows to carry an event stream now: all that is read is copied. */
+/* Connections that user space knows to carry an event stream now: enum streaming_flags. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_CONNECTIONS);
@@ -131,12 +135,11 @@ struct {
 	__type(value, u8);
 } streaming __weak SEC(".maps");
 
-/* Bytes that were copied from a connection since the process wrote to it last. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_CONNECTIONS);
 	__type(key, struct connection_key);
-	__type(value, u64);
+	__type(value, struct copied_bytes);
 } copied __weak SEC(".maps");
 
 struct {
@@ -290,7 +293,7 @@ struct io {
 	u64 connection;
 	u64 socket;
 	s64 result;
-	u32 sequence_end;
+	u32 sequence_end; /* or since_wake_us */
 	u16 flags;
 	u64 base; /* the buffer, if vector is 0 */
 	u64 vector; /* address of an array of struct iovec */
@@ -304,34 +307,42 @@ struct io {
 	u64 left; /* bytes at base that were not copied */
 };
 
+/* Whether user space has asked for all of what the connection moves in the direction of this call. */
+static __always_inline bool wants_all(const struct io *io, const struct connection_key *key)
+{
+	u8 *directions = bpf_map_lookup_elem(&streaming, key);
+
+	return directions && *directions & (io->flags & IO_WRITE ? STREAMING_WRITE : STREAMING_READ);
+}
+
 /*
- * The first bytes of an answer are copied; the rest only if it has turned out to be an event stream by
- * then, and is just told otherwise. A download costs neither the target nor the ring buffer more.
+ * The first bytes of a message are copied, a request as an answer; the rest only if it has turned out to
+ * be an event stream by then, and is just told otherwise. Neither a download nor an upload, of a client
+ * or of a server, costs the target or the ring buffer more. A message is what a connection moves in one
+ * direction until it moves something in the other.
  */
 static __always_inline void limit_capture(struct io *io)
 {
 	struct connection_key key = { .connection = io->connection, .pid = io->ids.pid };
 	u64 bytes = io->result > 0 ? io->result : 0;
-	u64 *so_far;
+	bool write = io->flags & IO_WRITE;
+	struct copied_bytes fresh = { .read = write ? 0 : bytes, .written = write ? bytes : 0 };
+	struct copied_bytes *so_far;
+	u64 before;
 
-	if (io->flags & IO_WRITE) {
-		u64 none = 0;
-
-		io->capture = WRITE_CAPTURE;
-		bpf_map_update_elem(&copied, &key, &none, BPF_ANY);
-		return;
-	}
 	io->capture = MAX_PIECES * IO_PIECE;
 	so_far = bpf_map_lookup_elem(&copied, &key);
 	if (!so_far) {
-		bpf_map_update_elem(&copied, &key, &bytes, BPF_ANY);
+		bpf_map_update_elem(&copied, &key, &fresh, BPF_ANY);
 		return;
 	}
-	if (*so_far > UNASKED_COPY && !bpf_map_lookup_elem(&streaming, &key)) {
+	before = write ? so_far->written : so_far->read;
+	if (before > UNASKED_COPY && !wants_all(io, &key)) {
 		io->capture = 0;
-		return;
+		bytes = 0;
 	}
-	*so_far += bytes;
+	so_far->read = write ? 0 : before + bytes;
+	so_far->written = write ? before + bytes : 0;
 }
 
 /*
@@ -356,6 +367,25 @@ static __always_inline void has_read(struct thread *thread, u32 layer, u64 now)
 	thread->lock = LOCK_POSSIBLE;
 	thread->lock_begin_ns = 0;
 	thread->lock_cpu = cpu_time(now);
+}
+
+/*
+ * This thread has written: its waits are followed from now on, as they say what it can have had to write.
+ * The next one is told where this was a part of a stream.
+ */
+static __always_inline void has_written(struct thread *thread, struct io *io)
+{
+	struct connection_key key = { .connection = io->connection, .pid = io->ids.pid };
+
+	thread->writes = 1;
+	if (wants_all(io, &key))
+		thread->owes_wait = 1;
+	if (thread->woke_ns) {
+		u64 us = (io->ns - thread->woke_ns) / 1000;
+
+		io->sequence_end = us < ~0U ? us : ~0U;
+		io->flags |= IO_HAS_WAKE;
+	}
 }
 
 /*

@@ -17,10 +17,14 @@
 #define NR_RECVMSG 47
 #define NR_POLL 7
 #define NR_SELECT 23
+#define NR_NANOSLEEP 35
+#define NR_SENDFILE 40
 #define NR_FUTEX 202
+#define NR_CLOCK_NANOSLEEP 230
 #define NR_EPOLL_WAIT 232
 #define NR_PSELECT6 270
 #define NR_PPOLL 271
+#define NR_SPLICE 275
 #define NR_EPOLL_PWAIT 281
 #define NR_EPOLL_PWAIT2 441
 #define SYSCALL_NUMBER(regs) ((regs)->orig_ax)
@@ -39,9 +43,13 @@
 #define NR_POLL -1 /* arm64 has only the calls with a signal mask */
 #define NR_SELECT -2
 #define NR_EPOLL_WAIT -3
+#define NR_SENDFILE 71
 #define NR_PSELECT6 72
-#define NR_FUTEX 98
 #define NR_PPOLL 73
+#define NR_SPLICE 76
+#define NR_FUTEX 98
+#define NR_NANOSLEEP 101
+#define NR_CLOCK_NANOSLEEP 115
 #define NR_EPOLL_PWAIT 22
 #define NR_EPOLL_PWAIT2 441
 #define SYSCALL_NUMBER(regs) ((regs)->syscallno)
@@ -74,17 +82,25 @@ static __always_inline u32 libc_call_of(u64 number)
 	}
 }
 
-static __always_inline bool is_wait(s64 number)
+/* Their bytes come from a file or a pipe: nothing is lost where no buffer is named. */
+static __always_inline bool is_bufferless(u64 number)
+{
+	return number == NR_SENDFILE || number == NR_SPLICE;
+}
+
+/* A wait for something to come; a select of no descriptors is how CPython slept up to 3.10. */
+static __always_inline bool is_wait(s64 number, struct pt_regs *regs)
 {
 	switch (number) {
+	case NR_SELECT:
+	case NR_PSELECT6:
+		return SYSCALL_ARGUMENT_1(regs) != 0;
 	case NR_READ:
 	case NR_READV:
 	case NR_RECVFROM:
 	case NR_RECVMSG:
 	case NR_POLL:
 	case NR_PPOLL:
-	case NR_SELECT:
-	case NR_PSELECT6:
 	case NR_EPOLL_WAIT:
 	case NR_EPOLL_PWAIT:
 	case NR_EPOLL_PWAIT2:
@@ -92,6 +108,12 @@ static __always_inline bool is_wait(s64 number)
 	default:
 		return false;
 	}
+}
+
+static __always_inline bool is_sleep(s64 number, struct pt_regs *regs)
+{
+	return number == NR_FUTEX || number == NR_NANOSLEEP || number == NR_CLOCK_NANOSLEEP ||
+	       ((number == NR_SELECT || number == NR_PSELECT6) && !is_wait(number, regs));
 }
 
 static __always_inline bool is_read(s64 number)

@@ -24,6 +24,20 @@ int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
 	return 0;
 }
 
+/*
+ * Bytes that an SSL_write_ex took: all, unless partial writes are allowed. What both calls share has
+ * flags in the place of the pointer from OpenSSL 3.2 on; they are no address, and then it is all.
+ */
+static __always_inline u64 tls_written(const struct thread *thread)
+{
+	u64 done = 0;
+
+	if (bpf_probe_read_user(&done, sizeof(done), (const void *)thread->tls_done) || !done ||
+	    done > thread->tls_length)
+		return thread->tls_length;
+	return done;
+}
+
 static __always_inline int tls_ended(u64 call, int result)
 {
 	bool write = call == TLS_WRITE || call == TLS_WRITE_EX;
@@ -41,7 +55,7 @@ static __always_inline int tls_ended(u64 call, int result)
 		return 0;
 	io.result = result;
 	if (call == TLS_WRITE_EX)
-		io.result = thread->tls_length; /* partial writes are not on in CPython */
+		io.result = tls_written(thread);
 	if (call == TLS_READ_EX &&
 	    bpf_probe_read_user(&io.result, sizeof(io.result), (const void *)thread->tls_done)) {
 		count_loss(LOSS_PAYLOAD_UNREADABLE);
@@ -56,6 +70,8 @@ static __always_inline int tls_ended(u64 call, int result)
 	io.flags = IO_TLS | (write ? IO_WRITE : 0);
 	io.base = thread->tls_buffer;
 	limit_capture(&io);
+	if (write)
+		has_written(thread, &io);
 	emit_io(&io);
 	return 0;
 }

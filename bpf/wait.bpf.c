@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 
 /*
- * When a thread that has read asks for more, and when it sleeps for the interpreter lock before: both by
- * the switches of the scheduler.
+ * When a thread that has read asks for more, when it sleeps for the interpreter lock before, and when one
+ * that writes wakes from a wait: all by the switches of the scheduler.
  */
 
 #include "syscalls.bpf.h"
@@ -61,7 +61,10 @@ static __always_inline bool is_first_sleep(struct thread *thread, struct task_st
 	if (!target)
 		return false;
 	depth = &target->lock_depths[thread->read_layer == READ_BY_TLS];
-	return vote(depth, thread->read_stack - PT_REGS_SP(regs), at_once);
+	if (!vote(depth, thread->read_stack - PT_REGS_SP(regs), at_once))
+		return false;
+	target->lock_address = SYSCALL_ARGUMENT_1(regs);
+	return true;
 }
 
 /*
@@ -108,6 +111,26 @@ static __always_inline void blocks_for_lock(struct thread *thread, struct task_s
 }
 
 /*
+ * A thread that writes sleeps in something other than a wait. Where that is a lock, another thread may
+ * have given it something to write, or have kept it from writing: what it had is not known any more. The
+ * interpreter lock gives nothing.
+ */
+static __always_inline void forget_wake(struct thread *thread, struct task_struct *task,
+					struct pt_regs *regs)
+{
+	s64 number = SYSCALL_NUMBER(regs);
+	u32 pid = ids_of(task).pid;
+	struct target *target;
+
+	if (!thread->woke_ns || !is_sleep(number, regs) || thread->lock == LOCK_ASLEEP)
+		return;
+	target = bpf_map_lookup_elem(&targets, &pid);
+	if (number == NR_FUTEX && target && is_near(SYSCALL_ARGUMENT_1(regs), target->lock_address))
+		return;
+	thread->woke_ns = 0;
+}
+
+/*
  * When a thread blocks in a call that waits for more, it has asked for more. Probes on these calls
  * would cost a trap each; a thread that does not block reads at once, and that is seen.
  */
@@ -116,12 +139,17 @@ static __always_inline void blocks(struct thread *thread, struct task_struct *ta
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	s64 number = SYSCALL_NUMBER(regs);
 
-	if (!is_wait(number)) {
+	if (!is_wait(number, regs)) {
 		blocks_for_lock(thread, task, regs);
+		if (thread->writes)
+			forget_wake(thread, task, regs);
 		return;
 	}
-	thread->owes_wait = 0;
+	thread->idle = thread->writes;
 	thread->lock = LOCK_OVER;
+	if (!thread->owes_wait)
+		return;
+	thread->owes_wait = 0;
 	emit_wait(task, is_read(number) && !thread->tls_depth ? WAIT_IN_READ : 0);
 }
 
@@ -130,6 +158,11 @@ static __always_inline void wakes(struct thread *thread, struct task_struct *tas
 	u64 now = bpf_ktime_get_ns();
 	struct lock_waited_record *record;
 
+	if (thread->idle) {
+		thread->idle = 0;
+		thread->woke_ns = now;
+		return;
+	}
 	thread->lock = LOCK_POSSIBLE;
 	thread->lock_cpu = cpu_time_of(task, now);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -147,7 +180,8 @@ static __noinline int switched_away(struct task_struct *task)
 	u32 key = task->pid;
 	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
 
-	if (thread && thread->owes_wait && active && task->__state != TASK_RUNNING)
+	if (thread && (thread->owes_wait || thread->writes) && active &&
+	    task->__state != TASK_RUNNING)
 		blocks(thread, task);
 	return 0;
 }
@@ -157,7 +191,7 @@ static __noinline int switched_to(struct task_struct *task)
 	u32 key = task->pid;
 	struct thread *thread = bpf_map_lookup_elem(&threads, &key);
 
-	if (thread && thread->lock == LOCK_ASLEEP && active)
+	if (thread && (thread->idle || thread->lock == LOCK_ASLEEP) && active)
 		wakes(thread, task);
 	return 0;
 }

@@ -177,7 +177,7 @@ TEST_CASE("each flag of a read or write stands for itself") {
     const auto& io = lab.only<Io>();
     return std::string(io.direction == Direction::write ? "w" : "") +
            (io.layer == Layer::tls ? "t" : "") + (io.sequence_end ? "s" : "") +
-           (io.last ? "l" : "") + (io.inside_tls ? "i" : "");
+           (io.last ? "l" : "") + (io.inside_tls ? "i" : "") + (io.woke ? "k" : "");
   };
   CHECK(flags_of(0) == "");
   CHECK(flags_of(IO_WRITE) == "w");
@@ -185,6 +185,15 @@ TEST_CASE("each flag of a read or write stands for itself") {
   CHECK(flags_of(IO_HAS_SEQUENCE) == "s");
   CHECK(flags_of(IO_LAST) == "l");
   CHECK(flags_of(IO_INSIDE_TLS) == "i");
+  CHECK(flags_of(IO_HAS_WAKE) == "k");
+}
+
+TEST_CASE("a write tells when its thread woke") {
+  auto record = io_of(5'000'000, IO_WRITE | IO_HAS_WAKE, 0);
+  record.since_wake_us = 1'200;
+  const auto lab = decoded(bytes_of(record));
+  CHECK(lab.only<Io>().woke == 3'800'000);
+  CHECK_FALSE(lab.only<Io>().sequence_end);
 }
 
 TEST_CASE("a call whose entry is not known began when it ended") {

@@ -122,3 +122,52 @@ TEST_CASE("A gap drops the request head that is being gathered", "[http1]") {
   CHECK_FALSE(feed(parser, "\r\n").finished);
   CHECK(feed(parser, kRequest).finished);
 }
+
+TEST_CASE("A head says where it ends and how long its body is", "[http1]") {
+  const auto body_of = [](const std::string& fields) {
+    Http1RequestParser parser;
+    const std::string head = "POST / HTTP/1.1\r\n" + fields + "\r\n";
+    const auto progress = feed(parser, head + "body");
+    CHECK(progress.finished);
+    CHECK(progress.end == head.size());
+    return parser.head().body;
+  };
+  CHECK(body_of("") == 0);
+  CHECK(body_of("Content-Length: 17\r\n") == 17);
+  CHECK(body_of("content-length:0\r\n") == 0);
+  CHECK(body_of("Transfer-Encoding: chunked\r\n") == std::nullopt);
+  CHECK(body_of("Content-Length: 17\r\nTransfer-Encoding: chunked\r\n") == std::nullopt);
+  CHECK(body_of("Content-Length: many\r\n") == std::nullopt);
+}
+
+TEST_CASE("The end of a head that is cut is an index in the last span", "[http1]") {
+  for (std::size_t cut = 1; cut < kRequest.size(); ++cut) {
+    INFO("cut at " << cut);
+    Http1RequestParser parser;
+    feed(parser, kRequest.substr(0, cut));
+    const auto progress = feed(parser, kRequest.substr(cut) + "body");
+    CHECK(progress.finished);
+    CHECK(progress.end == kRequest.size() - cut);
+    CHECK(parser.head().body == 0);
+  }
+}
+
+TEST_CASE("Of a head beyond the limit nothing is known of the body", "[http1]") {
+  Http1RequestParser parser;
+  const auto bytes = "POST / HTTP/1.1\r\nContent-Length: 5\r\nX: " + std::string(20'000, 'x');
+  const auto progress = feed(parser, bytes);
+  CHECK(progress.finished);
+  CHECK(progress.end == bytes.size());
+  CHECK_FALSE(parser.head().body);
+}
+
+TEST_CASE("Only a whole request line begins a request for sure", "[http1]") {
+  const auto begins = [](std::string_view text) {
+    return Http1RequestParser::begins_request(std::as_bytes(std::span(text)));
+  };
+  CHECK(begins("GET / HTTP/1.1\r\n"));
+  CHECK(begins(kRequest));
+  CHECK_FALSE(begins("GET / HTTP/1.1"));
+  CHECK_FALSE(begins("HTTP/1.1 200 OK\r\n"));
+  CHECK_FALSE(begins(""));
+}

@@ -305,13 +305,13 @@ TEST_CASE("HTTP/2 streams: what the kernel side is told of a connection") {
   client.gets(client.head(1), 300);
   auto changes = client.tracker.take_streaming();
   REQUIRE(changes.size() == 1);
-  CHECK(changes[0].yes);
+  CHECK(changes[0].reads);
   client.gets(client.head(3) + data_frame(1, "", kEndStream), 400);
   CHECK(client.tracker.take_streaming().empty());
   client.gets(data_frame(3, "", kEndStream), 500);
   changes = client.tracker.take_streaming();
   REQUIRE(changes.size() == 1);
-  CHECK_FALSE(changes[0].yes);
+  CHECK_FALSE(changes[0].reads);
 }
 
 TEST_CASE("HTTP/2 streams: a HEAD request has no stream") {
@@ -321,4 +321,62 @@ TEST_CASE("HTTP/2 streams: a HEAD request has no stream") {
   client.writes(kHttp2Preface + headers_frame(1, request({{":method", "HEAD"}}), kEndStream), 100);
   client.reads(settings_frame() + headers_frame(1, response(response_headers()), kEndStream), 200);
   CHECK(client.streams().empty());
+}
+
+TEST_CASE("HTTP/2 streams: a server writes two at a time, over TLS and plain") {
+  for (const bool tls : {true, false}) {
+    H2Client server(tls);
+    server.gets(kHttp2Preface + settings_frame(), 100);
+    server.puts(settings_frame() + kSettingsAck, 101);
+    server.gets(server.requests({1, 3}), 200);
+    server.woke = 290;
+    server.puts(server.heads({1, 3}), 300);
+    auto changes = server.tracker.take_streaming();
+    REQUIRE(changes.size() == 1);
+    CHECK(changes[0].writes);
+    CHECK_FALSE(changes[0].reads);
+    server.woke = 390;
+    server.puts(chunk(1, "a") + chunk(3, "b"), 400);
+    server.gets(window_update(0), 450);
+    server.woke = 480;
+    server.puts(chunk(3, "c"), 500);
+    server.puts(chunk(1, "[DONE]", kEndStream), 600);
+    server.puts(data_frame(3, "", kEndStream), 700);
+    const auto streams = server.streams();
+    REQUIRE(streams.size() == 2);
+    for (const auto& stream : streams) {
+      CHECK(stream.protocol == StreamProtocol::h2);
+      CHECK(stream.direction == StreamDirection::write);
+      CHECK(stream.host == "api.example");
+      CHECK(stream.request_end == 200);
+      CHECK(stream.begin == 300);
+    }
+    const auto chunks = server.chunks();
+    REQUIRE(chunks.size() == 3);
+    CHECK(chunks[2].stream == streams[1].id);
+    CHECK(chunks[2].index == 1);
+    CHECK(server.read_times() == std::vector<Ns>{400, 400, 500});
+    CHECK(chunks[0].arrival == 390);
+    CHECK(chunks[2].arrival == 480);
+    const auto ends = server.ends();
+    REQUIRE(ends.size() == 2);
+    CHECK(ends[0].end == StreamEnd::done);
+    CHECK(ends[1].end == StreamEnd::eof);
+    changes = server.tracker.take_streaming();
+    REQUIRE(changes.size() == 1);
+    CHECK_FALSE(changes[0].writes);
+  }
+}
+
+TEST_CASE("HTTP/2 streams: a client that has asked for all does not end what a server writes") {
+  H2Client server(false);
+  server.gets(kHttp2Preface + settings_frame() + server.request(1), 200);
+  server.puts(settings_frame() + server.head(1), 300);
+  server.fails(0, 350);
+  CHECK(server.ends().empty());
+  server.puts(chunk(1, "a"), 400);
+  server.write_fails(EPIPE, 500);
+  REQUIRE(server.ends().size() == 1);
+  CHECK(server.ends()[0].end == StreamEnd::reset);
+  CHECK(server.chunks().size() == 1);
 }

@@ -51,6 +51,7 @@ class Machine : public TimelineConsumer {
 
   std::uint32_t pid = kPid, tid = kTid;
   std::optional<std::uint32_t> run_delay;  ///< that reads carry
+  std::optional<Ns> woke;                  ///< that writes carry
   std::uint64_t socket = kSocket;
   StreamTracker tracker{*this};
   std::vector<TimelineEvent> timeline;
@@ -80,6 +81,7 @@ class Machine : public TimelineConsumer {
     io.last = true;
     io.payload = std::as_bytes(std::span(bytes));
     io.run_delay = run_delay;
+    if (direction == Direction::write) io.woke = woke;
     return io;
   }
   void writes(const std::string& bytes, Ns at) { tracker.io(io_at(at, Direction::write, bytes)); }
@@ -107,6 +109,29 @@ class Machine : public TimelineConsumer {
     auto io = io_at(at, Direction::read, part);
     io.result = static_cast<std::int64_t>(bytes.size());
     io.sequence_end = read_[socket] += static_cast<std::uint32_t>(bytes.size());
+    tracker.io(io);
+  }
+  /// One write whose bytes come in records of `piece` bytes.
+  void writes_in_pieces(const std::string& bytes, std::size_t piece, Ns at) {
+    for (std::size_t from = 0; from < bytes.size(); from += piece) {
+      const auto part = bytes.substr(from, piece);
+      auto io = io_at(at, Direction::write, part);
+      io.result = static_cast<std::int64_t>(bytes.size());
+      io.offset = static_cast<std::uint32_t>(from);
+      io.last = from + piece >= bytes.size();
+      tracker.io(io);
+    }
+  }
+  /// A write that took `count` bytes more than could be copied.
+  void writes_uncopied(const std::string& bytes, std::size_t count, Ns at) {
+    auto io = io_at(at, Direction::write, bytes);
+    io.result += static_cast<std::int64_t>(count);
+    tracker.io(io);
+  }
+  void write_fails(std::int64_t error, Ns at, bool inside_tls = false) {
+    auto io = io_at(at, Direction::write, "");
+    io.result = -error;
+    io.inside_tls = inside_tls;
     tracker.io(io);
   }
   /// A read that gives 0 (the end) or -errno.

@@ -193,8 +193,8 @@ TEST_CASE("records that arrive together are one chunk") {
   for (Ns i = 1; i <= 3; ++i) c.m.arrives(kRecord.size(), next + 20 * i * kMs);
   c.m.reads(kRecord + kRecord + kRecord, next + 100 * kMs);
   CHECK(c.m.chunks().size() == 1 + 1 + 3);
-  CHECK(c.m.arrivals() == Times{220 * kMs, next, next + 20 * kMs, next + 40 * kMs,
-                                next + 60 * kMs});
+  CHECK(c.m.arrivals() ==
+        Times{220 * kMs, next, next + 20 * kMs, next + 40 * kMs, next + 60 * kMs});
 }
 
 TEST_CASE("the next request ends the stream where its last record was read") {
@@ -230,7 +230,8 @@ TEST_CASE("while records are a stream, all of them are copied") {
   const auto changes = c.m.tracker.take_streaming();
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].connection == Machine::kSocket);
-  CHECK(changes[0].yes);
+  CHECK(changes[0].reads);
+  CHECK_FALSE(changes[0].writes);
 }
 
 TEST_CASE("a thread that waits for records owes a wait as for other chunks") {

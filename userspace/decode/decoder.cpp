@@ -55,6 +55,7 @@ std::optional<Event> decode_io(std::span<const std::byte> bytes) {
   io.last = header.flags & IO_LAST;
   io.payload = bytes.subspan(sizeof *record, record->length);
   if (header.flags & IO_HAS_RUN_DELAY) io.run_delay = record->run_delay_us;
+  if (header.flags & IO_HAS_WAKE) io.woke = io.end - record->since_wake_us * kMicrosecond;
   return io;
 }
 

@@ -36,6 +36,9 @@ struct Io {
   std::span<const std::byte> payload;         ///< valid during the call that hands the event over
   /// How long the thread had ever been runnable without a CPU by then, us, modulo 2^32.
   std::optional<std::uint32_t> run_delay = {};
+  /// A write: when the thread last woke from a wait, so that it had nothing to write before. Not
+  /// known where it has slept in another way since, or where its waits were not followed yet.
+  std::optional<Ns> woke = {};
 };
 
 /// A followed socket's receive queue grew up to `sequence_end`.

@@ -242,10 +242,10 @@ Result<std::unique_ptr<Loader>> Loader::make(const LoaderOptions& options) {
   const auto& progs = skeleton.progs;
   std::vector<bpf_program*> host = {progs.process_exit, progs.process_fork, progs.process_exec};
   std::vector<bpf_program*> target = {
-      progs.collector_enter, progs.collector_return, progs.collector_start, progs.collector_done,
-      progs.collector_exit,  progs.world_stop,       progs.world_start,     progs.tls_enter,
-      progs.tls_return,      progs.tls_exit,         progs.tls_free,
-      progs.libraries_changed};
+      progs.collector_enter, progs.collector_return, progs.collector_start,
+      progs.collector_done,  progs.collector_exit,   progs.world_stop,
+      progs.world_start,     progs.tls_enter,        progs.tls_return,
+      progs.tls_exit,        progs.tls_free,         progs.libraries_changed};
   if (impl->sockets_by_uprobe) {
     target.insert(target.end(), {progs.libc_enter, progs.libc_return});
   } else {
@@ -351,11 +351,11 @@ void Loader::drain(std::vector<std::byte>& records) {
   impl_->drain_into = nullptr;
 }
 
-void Loader::set_streaming(std::uint32_t pid, std::uint64_t connection, bool yes) {
+void Loader::set_streaming(std::uint32_t pid, std::uint64_t connection, bool reads, bool writes) {
   const connection_key key = {connection, pid, 0};
-  const u8 value = 1;
+  const auto value = static_cast<u8>((reads ? STREAMING_READ : 0) | (writes ? STREAMING_WRITE : 0));
   auto* map = impl_->skeleton->maps.streaming;
-  if (yes) {
+  if (value != 0) {
     (void)::bpf_map__update_elem(map, &key, sizeof key, &value, sizeof value, BPF_ANY);
   } else {
     (void)::bpf_map__delete_elem(map, &key, sizeof key, 0);

@@ -56,9 +56,9 @@ class Loader {
   /// Appends all waiting records to `records`, each at a multiple of 8 bytes.
   void drain(std::vector<std::byte>& records);
 
-  /// Whether this connection carries an event stream now. Of one that does not, only the first
-  /// bytes of each answer are copied.
-  void set_streaming(std::uint32_t pid, std::uint64_t connection, bool yes);
+  /// In which directions this connection carries an event stream now. In one in which it does not,
+  /// only the first bytes of each message are copied.
+  void set_streaming(std::uint32_t pid, std::uint64_t connection, bool reads, bool writes);
 
   LossCounters losses() const;
 

@@ -234,7 +234,7 @@ void Recorder::turn(Ns now) {
   decoder_.feed(records_);
   decoder_.advance(now - kWindow);
   for (const auto& change : pipeline_.take_streaming()) {
-    loader_->set_streaming(change.pid, change.connection, change.yes);
+    loader_->set_streaming(change.pid, change.connection, change.reads, change.writes);
   }
   followed_->tick(now);
   for (const auto& unread : pipeline_.take_unread()) followed_->name_reader(unread);

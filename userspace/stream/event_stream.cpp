@@ -2,6 +2,7 @@
 #include "stream/event_stream.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "stream/chunk_rules.h"
 
@@ -84,6 +85,7 @@ std::size_t EventStream::take_event(const Seen& event, std::optional<Ns> arrival
   chunk.read = at;
   chunk.arrival = arrival;
   chunk.run_delay = run_delay;
+  chunk.likeness = std::hash<std::string_view>()(event.data);
   timeline_.consume(chunk);
   return 1;
 }

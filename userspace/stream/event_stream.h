@@ -18,12 +18,12 @@
 
 namespace gcause {
 
-/// One piece of what a read handed to the program.
+/// One piece of what a read handed to the program, or a write took from it.
 struct ReadPiece {
-  Ns at;  ///< the read returned
+  Ns at;  ///< the call returned
   std::uint32_t tid;
   std::span<const std::byte> bytes;
-  PieceArrival arrival;
+  PieceArrival arrival;  ///< of a write: when the thread had something that it could write
   std::optional<std::uint32_t> run_delay = {};  ///< as that of Io
 };
 

@@ -427,6 +427,10 @@ void Http1ResponseParser::on_gap(Http1ResponseHandler& handler) {
   lose(handler);
 }
 
+bool Http1RequestParser::begins_request(std::span<const std::byte> bytes) {
+  return match_request_line(as_text(bytes)) == Match::yes;
+}
+
 Http1RequestParser::Progress Http1RequestParser::feed(std::span<const std::byte> bytes) {
   Progress progress;
   if (bytes.empty()) return progress;
@@ -435,10 +439,19 @@ Http1RequestParser::Progress Http1RequestParser::feed(std::span<const std::byte>
     if (!take_request_line(text)) return progress;
     progress.began = true;
   } else {
-    text_.append(text.substr(0, kMaxHead - text_.size()));
+    append(text);
   }
   progress.finished = take_fields();
+  if (!progress.finished) return progress;
+  // What is behind the limit of a head is not told from its body.
+  progress.end = text_.size() < kMaxHead ? line_begin_ - span_begin_ : bytes.size();
+  end_head();
   return progress;
+}
+
+void Http1RequestParser::append(std::string_view text) {
+  span_begin_ = text_.size();
+  text_.append(text.substr(0, kMaxHead - text_.size()));
 }
 
 /// Whether a request line is complete with `text`; then `text_` is the head so far.
@@ -447,10 +460,11 @@ bool Http1RequestParser::take_request_line(std::string_view text) {
   if (state_ == State::body && alone == Match::no) return false;
   // What was kept as the possible beginning of a request line was body, if one begins here.
   if (state_ == State::body || alone == Match::yes) text_.clear();
-  text_.append(text.substr(0, kMaxHead - text_.size()));
+  append(text);
   Match match = match_request_line(text_);
   if (match == Match::no && alone == Match::partial) {
-    text_.assign(text.substr(0, kMaxHead));
+    text_.clear();
+    append(text);
     match = Match::partial;
   }
   if (match == Match::partial && text_.size() == kMaxHead) match = Match::no;
@@ -461,6 +475,7 @@ bool Http1RequestParser::take_request_line(std::string_view text) {
   state_ = State::fields;
   line_begin_ = text_.find('\n') + 1;
   head_ = RequestHead{text_.substr(0, text_.find(' ')), std::nullopt};
+  fields_ = {};
   return true;
 }
 
@@ -472,17 +487,25 @@ bool Http1RequestParser::take_fields() {
     const std::string_view line =
         without_cr(std::string_view(text_).substr(line_begin_, lf - line_begin_));
     line_begin_ = lf + 1;
-    if (line.empty()) {
-      state_ = State::body;
-      return true;
-    }
+    if (line.empty()) return true;
     const std::optional<Field> field = parse_field(line);
-    if (!field || field->name != "host" || head_.host) continue;
+    if (!field) continue;
+    fields_.add(*field);
+    if (field->name != "host" || head_.host) continue;
     if (is_usable_host(field->value)) head_.host = std::string(field->value);
   }
-  if (text_.size() < kMaxHead) return false;
+  return text_.size() == kMaxHead;
+}
+
+/// RFC 9112, 6.3: a request without any framing has no body.
+void Http1RequestParser::end_head() {
+  const bool whole = text_.size() < kMaxHead;
+  if (whole && !fields_.has_transfer_encoding && !fields_.bad_length) {
+    head_.body = fields_.length.value_or(0);
+  }
   state_ = State::body;
-  return true;
+  text_ = {};
+  fields_ = {};
 }
 
 }  // namespace gcause

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "stream/http1_fields.h"
+
 namespace gcause {
 
 /// The media type of server-sent events.
@@ -27,7 +29,8 @@ struct ResponseHead {
   std::string_view upgrade;  ///< of a 101: the protocol that follows, in lower case
 };
 
-/// Takes what `Http1ResponseParser` finds. The calls must not touch the parser, except to ask it.
+/// Takes what `Http1ResponseParser` finds. The calls must not touch the parser, except to ask it,
+/// and in `on_end` to say what is expected of the next response.
 class Http1ResponseHandler {
  public:
   virtual ~Http1ResponseHandler() = default;
@@ -149,12 +152,14 @@ class Http1ResponseParser {
 struct RequestHead {
   std::string method;
   std::optional<std::string> host;  ///< Host field: at most 255 visible ASCII characters
+  /// Bytes of the body, known when the head is complete; none where no length says it.
+  std::optional<std::uint64_t> body = {};
 };
 
-/// Takes the bytes that a client writes to one connection and finds the heads of HTTP/1.x requests.
-/// A head is looked for only at the first byte of a fed span, because clients begin a request with
-/// a write of its own; all else is body and is not followed. Only the registered methods count. Of
-/// a head `kMaxHead` bytes are looked at.
+/// Takes the bytes that a client writes to one connection, or that a server reads from it, and
+/// finds the heads of HTTP/1.x requests. A head is looked for only at the first byte of a fed span,
+/// because clients begin a request with a write of its own; all else is body and is not followed.
+/// Only the registered methods count. Of a head `kMaxHead` bytes are looked at.
 class Http1RequestParser {
  public:
   static constexpr std::size_t kMaxHead = 16384;  ///< bytes
@@ -163,7 +168,11 @@ class Http1RequestParser {
   struct Progress {
     bool began = false;     ///< a request line was recognised: `head().method` is known
     bool finished = false;  ///< its head is over: `head()` is complete
+    std::size_t end = 0;    ///< if finished: index in the fed span behind the head
   };
+
+  /// Whether the bytes begin with a whole request line.
+  static bool begins_request(std::span<const std::byte> bytes);
 
   Progress feed(std::span<const std::byte> bytes);
 
@@ -183,13 +192,17 @@ class Http1RequestParser {
     fields,
   };
 
+  void append(std::string_view text);
   bool take_request_line(std::string_view text);
   bool take_fields();
+  void end_head();
 
   State state_ = State::body;
   std::string text_;            ///< the head so far
+  std::size_t span_begin_ = 0;  ///< of the fed span in `text_`
   std::size_t line_begin_ = 0;  ///< of the first line in `text_` that was not looked at
   RequestHead head_;
+  BodyFields fields_;
 };
 
 }  // namespace gcause

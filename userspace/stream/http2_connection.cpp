@@ -78,6 +78,7 @@ void Http2Connection::on_head(std::uint32_t stream, const Http2ResponseHead& hea
 }
 
 void Http2Connection::begin_body(Exchange& exchange, const BodyHead& head) {
+  responses_ = direction_;
   StreamBegan began{};
   began.pid = pid_;
   began.direction = direction_;

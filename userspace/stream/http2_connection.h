@@ -46,7 +46,15 @@ class Http2Connection : private Http2Handler {
   /// they were complete. `closed`: when the peer had closed the connection, if it did.
   void ended(StreamEnd end, Ns at, std::optional<Ns> closed = {});
 
-  bool in_stream() const { return event_streams_ > 0; }
+  /// The direction of the event streams that are in progress, if any are.
+  std::optional<StreamDirection> in_stream() const {
+    return event_streams_ > 0 ? responses_ : std::nullopt;
+  }
+
+  /// The process is the server of this connection, as far as is known.
+  bool serves() const {
+    return responses_ == StreamDirection::write || parser_.requests() == StreamDirection::read;
+  }
 
  private:
   /// A request and its response.
@@ -75,6 +83,7 @@ class Http2Connection : private Http2Handler {
   Http2Parser parser_;
   std::map<std::uint32_t, Exchange> exchanges_;  ///< by HTTP/2 stream
   std::size_t event_streams_ = 0;
+  std::optional<StreamDirection> responses_;  ///< the way of the newest that may be a stream
 
   // What the callbacks of the parser need to know of the call at hand.
   const ReadPiece* piece_ = nullptr;

@@ -38,34 +38,81 @@ PieceArrival arrival_of(const Io& io, const ArrivalLog& log) {
 }  // namespace
 
 void StreamTracker::io(const Io& io) {
-  if (io.direction == Direction::read) {
-    if (io.layer == Layer::tls) {
-      tls_read(io);
-    } else {
-      socket_read(io);
-    }
-    return;
-  }
-  if (io.result <= 0) return;
-  if (io.layer == Layer::tls) {
-    wrote(tls_connection({io.connection, io.pid}).connection, io);
-  } else if (auto& socket = sockets_[{io.socket, io.pid}];
-             !socket.carries_tls && !TlsRecordLog::looks_like_record(io.payload)) {
-    if (!socket.plain) {
-      socket.plain = std::make_unique<Connection>(timeline_, next_stream_, io.pid, false);
-      socket.plain->set_peer(socket.peer);
-    }
-    wrote(*socket.plain, io);
+  if (io.direction == Direction::write) {
+    written(io);
+  } else if (io.layer == Layer::tls) {
+    tls_read(io);
   } else {
-    wrote_ciphertext(socket, io);
+    socket_read(io);
   }
 }
 
-void StreamTracker::wrote(Connection& connection, const Io& io) {
-  if (!io.payload.empty()) connection.wrote({io.end, io.tid, io.payload, {}, io.run_delay});
+Connection& StreamTracker::plain_connection(Socket& socket, std::uint32_t pid) {
+  if (!socket.plain) {
+    socket.plain = std::make_unique<Connection>(links_, next_stream_, pid, false);
+    socket.plain->set_peer(socket.peer);
+  }
+  return *socket.plain;
+}
+
+void StreamTracker::written(const Io& io) {
+  if (io.result > 0) {
+    if (io.layer == Layer::tls) {
+      auto& tls = tls_connection({io.connection, io.pid});
+      feed_written(tls, tls.connection, io);
+    } else {
+      plain_written(io);
+    }
+  } else if (const auto socket = sockets_.find({io.socket, io.pid});
+             io.layer == Layer::socket && socket != sockets_.end()) {
+    // A client may still read what has arrived.
+    end_connections(socket->first, socket->second, Role::server, end_of_error(-io.result), io.end);
+  }
+}
+
+void StreamTracker::plain_written(const Io& io) {
+  auto& socket = sockets_[{io.socket, io.pid}];
+  const bool in_stream = socket.plain && socket.plain->in_stream();
+  const bool goes_on = io.offset > 0 && !socket.plain && socket.unread;
+  if (socket.carries_tls || goes_on ||
+      (io.offset == 0 && !in_stream && TlsRecordLog::looks_like_record(io.payload))) {
+    wrote_ciphertext(socket, io);
+  } else if (socket.plain || !io.payload.empty()) {
+    feed_written(socket, plain_connection(socket, io.pid), io);
+  }
+}
+
+/// `holder` is the socket or TLS object of the connection.
+template <typename Holder>
+void StreamTracker::feed_written(Holder& holder, Connection& connection, const Io& io) {
+  auto& thread = threads_[{io.tid, io.pid}];
+  const bool was_in_stream = connection.in_stream().has_value();
+  std::size_t chunks = 0;
+  if (!io.payload.empty()) {
+    const auto since = could_write_since(io, thread.inputs, holder.inputs, holder.chunk_written_at);
+    chunks = connection.wrote({io.end, io.tid, io.payload, {nullptr, 0, since}, io.run_delay});
+  }
   if (const auto missing = missing_behind(io)) {
     connection.skipped(missing, StreamDirection::write, io.end);
   }
+  if (!was_in_stream && connection.in_stream()) holder.inputs = {};
+  note_streaming(holder, io);
+  if (chunks == 0) return;
+  thread.has_written = true;
+  holder.inputs.wrote(thread.inputs, io.connection, holder.chunk_written_at);
+  holder.chunk_written_at = io.end;
+}
+
+/// The newest moment before which the thread had nothing that can have become what it writes now:
+/// when the stream's own input arrived, where the thread has read several; or its newest input from
+/// elsewhere; or, without one since its last wait, the end of that. Nothing where it has slept in
+/// another way since, unless an input has come since the chunk before.
+std::optional<Ns> StreamTracker::could_write_since(const Io& io, const ThreadInputs& inputs,
+                                                   const InputMatch& match, Ns chunk_before) const {
+  if (const auto own = match.find(inputs, chunk_before); own && own->arrival) return own->arrival;
+  const auto input = inputs.newest_but(io.connection);
+  if (!io.woke) return input && input->at > chunk_before ? input->arrival : std::nullopt;
+  return input && input->at >= *io.woke && input->arrival ? input->arrival : io.woke;
 }
 
 void StreamTracker::socket_read(const Io& io) {
@@ -88,6 +135,9 @@ void StreamTracker::socket_read(const Io& io) {
     asked_for_more(io);
     feed_plain(socket, io);
   }
+  if (io.offset == 0 && !io.inside_tls && !socket.carries_tls) {
+    thread.inputs.add(io.connection, {io.end, arrival_of(io, socket.arrivals).at(1)});
+  }
   if (io.last && io.sequence_end) {
     socket.read_up_to = io.sequence_end;
     socket.arrivals.consumed(*io.sequence_end);
@@ -95,22 +145,20 @@ void StreamTracker::socket_read(const Io& io) {
 }
 
 void StreamTracker::feed_plain(Socket& socket, const Io& io) {
-  if (!socket.plain) {
-    socket.plain = std::make_unique<Connection>(timeline_, next_stream_, io.pid, false);
-    socket.plain->set_peer(socket.peer);
-  }
+  auto& plain = plain_connection(socket, io.pid);
   if (io.offset == 0 && io.sequence_end && socket.read_up_to &&
       *socket.read_up_to != first_sequence(io)) {
-    socket.plain->lost(first_sequence(io) - *socket.read_up_to, io.end);
+    plain.lost(first_sequence(io) - *socket.read_up_to, io.end);
   }
   std::size_t chunks = 0;
   if (!io.payload.empty()) {
-    chunks = socket.plain->read(
-        {io.end, io.tid, io.payload, arrival_of(io, socket.arrivals), io.run_delay});
+    chunks =
+        plain.read({io.end, io.tid, io.payload, arrival_of(io, socket.arrivals), io.run_delay});
   }
   if (const auto missing = missing_behind(io)) {
-    socket.plain->skipped(missing, StreamDirection::read, io.end);
+    plain.skipped(missing, StreamDirection::read, io.end);
   }
+  if (plain.serves()) links_.serves(io.pid);
   note_streaming(socket, io);
   got_chunks(io, chunks);
 }
@@ -129,7 +177,7 @@ void StreamTracker::feed_ciphertext(Socket& socket, const Io& io) {
 void StreamTracker::wrote_ciphertext(Socket& socket, const Io& io) {
   if (socket.is_read) return;
   if (!socket.unread) {
-    socket.unread = std::make_unique<UnreadTls>(timeline_, next_stream_, io.pid);
+    socket.unread = std::make_unique<UnreadTls>(links_, next_stream_, io.pid);
   }
   socket.unread->wrote(io.payload, missing_behind(io));
 }
@@ -137,17 +185,15 @@ void StreamTracker::wrote_ciphertext(Socket& socket, const Io& io) {
 /// Ciphertext was read of which nobody is known to read the plaintext: gives the number of chunks.
 std::size_t StreamTracker::look_at_unread(Socket& socket, std::uint64_t from, const Io& io) {
   if (!socket.unread) {
-    socket.unread = std::make_unique<UnreadTls>(timeline_, next_stream_, io.pid);
+    socket.unread = std::make_unique<UnreadTls>(links_, next_stream_, io.pid);
   }
   const Key key{io.socket, io.pid};
   const auto sure = [&] { return is_unread(key, socket); };
   auto& unread = *socket.unread;
   const auto chunks =
       unread.read(socket.records, from, {io.end, io.tid, io.run_delay}, socket.peer, sure);
-  if (unread.in_stream() != socket.streaming) {
-    socket.streaming = unread.in_stream();
-    changes_.push_back({io.pid, io.socket, socket.streaming});
-  }
+  note_streaming(socket, unread.in_stream() ? std::optional(StreamDirection::read) : std::nullopt,
+                 io);
   if (!socket.told && unread.has_answers() && sure()) {
     socket.told = true;
     unread_.push_back({io.pid, io.socket, std::exchange(socket.caller, {})});
@@ -185,8 +231,8 @@ void StreamTracker::claim(Socket& socket, const Key& key) {
   if (!socket.unread) return;
   if (socket.unread->in_stream()) {
     socket.unread->ended(StreamEnd::truncated, socket.unread->figures().end);
-    socket.streaming = false;
-    changes_.push_back({key.pid, key.id, false});
+    socket.streaming.reset();
+    changes_.push_back({key.pid, key.id, false, false});
   }
   socket.unread.reset();
 }
@@ -199,17 +245,36 @@ void StreamTracker::tls_caller(const TlsCaller& event) {
 
 /// A read found the end of the connection, or its failure.
 void StreamTracker::socket_ended(const Io& io, Socket& socket) {
-  end_connections({io.socket, io.pid}, socket,
-                  io.result == 0 ? StreamEnd::truncated : end_of_error(-io.result), io.end);
+  const Key key{io.socket, io.pid};
+  // A client that has asked for all may say so; it still takes the answer.
+  const Role role = io.result == 0 && !socket.closed ? Role::client : Role::any;
+  const auto end = io.result == 0 ? StreamEnd::truncated : end_of_error(-io.result);
+  end_connections(key, socket, role, end, io.end);
+  if (socket.closed) forget_socket(key);
 }
 
-void StreamTracker::end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at) {
-  if (socket.plain) socket.plain->ended(end, at, socket.closed_by_peer);
-  end_unread(socket_key, socket, end, at);
+void StreamTracker::end_connections(const Key& socket_key, Socket& socket, Role role, StreamEnd end,
+                                    Ns at) {
+  const auto finish = [&](Connection& connection) {
+    if (role != Role::any && connection.serves() != (role == Role::server)) return;
+    connection.ended(end, at, connection.serves() ? std::nullopt : socket.closed_by_peer);
+  };
+  if (socket.plain) finish(*socket.plain);
+  if (role != Role::server) end_unread(socket_key, socket, end, at);
   for (const auto id : socket.tls_connections) {
     const auto found = tls_.find({id, socket_key.pid});
-    if (found != tls_.end()) found->second.connection.ended(end, at, socket.closed_by_peer);
+    if (found != tls_.end()) finish(found->second.connection);
   }
+}
+
+void StreamTracker::forget_socket(Key key) {
+  const auto found = sockets_.find(key);
+  for (const auto id : found->second.tls_connections) {
+    const auto tls = tls_.find({id, key.pid});
+    if (tls != tls_.end()) tls->second.socket = 0;
+  }
+  sockets_.erase(found);
+  socket_keys_.erase(key.id);
 }
 
 void StreamTracker::tls_read(const Io& io) {
@@ -239,6 +304,8 @@ void StreamTracker::tls_read(const Io& io) {
   if (const auto missing = missing_behind(io)) {
     tls.connection.skipped(missing, StreamDirection::read, io.end);
   }
+  if (tls.connection.serves()) links_.serves(io.pid);
+  if (io.offset == 0) threads_[{io.tid, io.pid}].inputs.add(io.connection, {io.end, tls.arrival});
   note_streaming(tls, io);
   got_chunks(io, chunks);
 }
@@ -295,37 +362,46 @@ void StreamTracker::bind(TlsConnection& connection, const Key& key, std::uint64_
 StreamTracker::TlsConnection& StreamTracker::tls_connection(const Key& key) {
   const auto found = tls_.find(key);
   if (found != tls_.end()) return found->second;
-  return tls_.emplace(key, TlsConnection{Connection(timeline_, next_stream_, key.pid, true)})
+  return tls_.emplace(key, TlsConnection{Connection(links_, next_stream_, key.pid, true)})
       .first->second;
 }
 
 void StreamTracker::note_streaming(Socket& socket, const Io& io) {
-  if (socket.plain->in_stream() == socket.streaming) return;
-  socket.streaming = !socket.streaming;
-  changes_.push_back({io.pid, io.connection, socket.streaming});
+  note_streaming(socket, socket.plain->in_stream(), io);
+}
+
+void StreamTracker::note_streaming(Socket& socket, std::optional<StreamDirection> now,
+                                   const Io& io) {
+  if (now == socket.streaming) return;
+  socket.streaming = now;
+  changes_.push_back(
+      {io.pid, io.connection, now == StreamDirection::read, now == StreamDirection::write});
 }
 
 void StreamTracker::note_streaming(TlsConnection& tls, const Io& io) {
-  if (tls.connection.in_stream() == !tls.streaming.empty()) return;
-  const bool yes = tls.streaming.empty();
-  if (yes) {
-    tls.streaming.push_back(io.connection);
-    if (tls.socket != 0) {
-      tls.streaming.push_back(tls.socket);
-    } else {
-      tls.match.for_each([&](std::uint64_t socket) { tls.streaming.push_back(socket); });
-    }
+  const auto now = tls.connection.in_stream();
+  if (now == tls.streaming) return;
+  tls.streaming = now;
+  for (const auto id : tls.streaming_ids) changes_.push_back({io.pid, id, false, false});
+  tls.streaming_ids.clear();
+  if (!now) return;
+  tls.streaming_ids.push_back(io.connection);
+  // When ciphertext arrived is of interest, when it was sent is not.
+  if (now == StreamDirection::read && tls.socket != 0) {
+    tls.streaming_ids.push_back(tls.socket);
+  } else if (now == StreamDirection::read) {
+    tls.match.for_each([&](std::uint64_t socket) { tls.streaming_ids.push_back(socket); });
   }
-  for (const auto id : tls.streaming) changes_.push_back({io.pid, id, yes});
-  if (!yes) tls.streaming.clear();
+  for (const auto id : tls.streaming_ids) {
+    changes_.push_back({io.pid, id, now == StreamDirection::read, now == StreamDirection::write});
+  }
 }
 
 /// A read that brings bytes also says that its thread had asked for them.
 void StreamTracker::asked_for_more(const Io& io) {
   auto& thread = threads_[{io.tid, io.pid}];
-  if (thread.owes_wait && io.end > thread.chunk_read_at) {
-    thread.owes_wait = false;
-    timeline_.consume(WaitBegan{io.begin, io.pid, io.tid});
+  if (thread.has_written || (thread.owes_wait && io.end > thread.chunk_read_at)) {
+    began_wait({io.begin, io.pid, io.tid}, thread);
   }
 }
 
@@ -338,9 +414,17 @@ void StreamTracker::got_chunks(const Io& io, std::size_t chunks) {
 
 void StreamTracker::wait(const Wait& event) {
   const auto found = threads_.find({event.tid, event.pid});
-  if (found == threads_.end() || !found->second.owes_wait) return;
-  found->second.owes_wait = false;
-  timeline_.consume(WaitBegan{event.at, event.pid, event.tid, event.run_delay});
+  if (found == threads_.end()) return;
+  auto& thread = found->second;
+  thread.inputs.waited();
+  links_.waited(event.pid, event.tid);
+  if (!thread.owes_wait && !thread.has_written) return;
+  began_wait({event.at, event.pid, event.tid, event.run_delay}, thread);
+}
+
+void StreamTracker::began_wait(const WaitBegan& wait, Thread& thread) {
+  thread.owes_wait = thread.has_written = false;
+  timeline_.consume(wait);
 }
 
 void StreamTracker::lock_slept(const LockSlept& event) {
@@ -372,19 +456,19 @@ void StreamTracker::socket_closed(const SocketClosed& event) {
   const auto found = sockets_.find(key->second);
   if (found == sockets_.end()) return;
   auto& socket = found->second;
-  // It may still hold bytes; a read will find the end then.
+  const auto end = event.error ? end_of_error(event.error) : StreamEnd::truncated;
+  // What has arrived can still be read, and a read will find the end then. Behind a FIN an answer
+  // can be written as well; to a socket that was reset nothing can.
   if (!event.by_process) {
     if (!socket.closed_by_peer) socket.closed_by_peer = event.at;
-    return;
+    if (event.by_peer) return;
   }
-  end_connections(found->first, socket,
-                  event.error ? end_of_error(event.error) : StreamEnd::truncated, event.at);
-  for (const auto id : socket.tls_connections) {
-    const auto tls = tls_.find({id, found->first.pid});
-    if (tls != tls_.end()) tls->second.socket = 0;
+  end_connections(found->first, socket, event.by_process ? Role::any : Role::server, end, event.at);
+  if (event.by_process) {
+    forget_socket(found->first);
+  } else {
+    socket.closed = true;
   }
-  sockets_.erase(found);
-  socket_keys_.erase(key);
 }
 
 void StreamTracker::tls_freed(const TlsFreed& event) {
@@ -392,8 +476,10 @@ void StreamTracker::tls_freed(const TlsFreed& event) {
   if (found == tls_.end()) return;
   const auto socket = sockets_.find({found->second.socket, event.pid});
   const bool bound = socket != sockets_.end();
-  found->second.connection.ended(StreamEnd::truncated, event.at,
-                                 bound ? socket->second.closed_by_peer : std::nullopt);
+  auto& connection = found->second.connection;
+  const bool is_cut = bound && !connection.serves();
+  connection.ended(StreamEnd::truncated, event.at,
+                   is_cut ? socket->second.closed_by_peer : std::nullopt);
   if (bound) {
     socket->second.tls_connections.erase(event.connection);
     socket->second.records.forget();  // they were this object's
@@ -415,6 +501,7 @@ void StreamTracker::process_ended(std::uint32_t pid, Ns at) {
   std::erase_if(sockets_, of_process);
   std::erase_if(threads_, of_process);
   std::erase_if(socket_keys_, [&](const auto& entry) { return entry.second.pid == pid; });
+  links_.process_ended(pid);
 }
 
 void StreamTracker::records_lost() {

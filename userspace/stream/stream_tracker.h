@@ -14,6 +14,8 @@
 #include "recording/timeline.h"
 #include "stream/arrival_log.h"
 #include "stream/connection.h"
+#include "stream/gateway_links.h"
+#include "stream/thread_inputs.h"
 #include "stream/tls_match.h"
 #include "stream/tls_record_log.h"
 #include "stream/unread_tls.h"
@@ -24,7 +26,7 @@ namespace gcause {
 /// when a thread asked for more. Hands the streams in them to the timeline.
 class StreamTracker {
  public:
-  explicit StreamTracker(TimelineConsumer& timeline) : timeline_(timeline) {}
+  explicit StreamTracker(TimelineConsumer& timeline) : timeline_(timeline), links_(timeline) {}
 
   void io(const Io& io);
   void arrival(const Arrival& event);
@@ -37,12 +39,13 @@ class StreamTracker {
   void process_ended(std::uint32_t pid, Ns at);
   void records_lost();
 
-  /// A connection began or ceased to carry an event stream. Where ciphertext is read from memory,
-  /// the sockets that it may come from are told as well.
+  /// A connection began or ceased to carry an event stream in these directions. Where ciphertext is
+  /// read from memory, the sockets that it may come from are told as well.
   struct Streaming {
     std::uint32_t pid;
     std::uint64_t connection;
-    bool yes;
+    bool reads;
+    bool writes;
   };
 
   /// What changed since the last call.
@@ -83,7 +86,10 @@ class StreamTracker {
     TlsRecordLog records;                     ///< where the program reads the ciphertext itself
     std::set<std::uint64_t> tls_connections;  ///< bound to this socket
     std::unique_ptr<Connection> plain;
-    bool streaming = false;  ///< as last told
+    std::optional<StreamDirection> streaming;  ///< as last told
+    Ns chunk_written_at = 0;                   ///< the newest
+    InputMatch inputs;                         ///< of the stream that is written
+    bool closed = false;                       ///< its bytes may still be read
     /// Where TLS passes that belongs to no TLS object, as far as is known.
     std::unique_ptr<UnreadTls> unread;
     bool is_read = false;          ///< it belonged to a TLS object at some time
@@ -99,8 +105,11 @@ class StreamTracker {
     bool library_reads = false;  ///< the library itself reads the socket, one record at a time
     TlsMatch match = {};         ///< used where the program reads the socket and the library memory
     bool offered = false;
-    std::vector<std::uint64_t> streaming = {};  ///< ids that were told to carry its stream
-    std::optional<Ns> arrival = {};             ///< of the record at hand
+    std::optional<StreamDirection> streaming = {};  ///< as last told
+    std::vector<std::uint64_t> streaming_ids = {};  ///< and of which ids
+    std::optional<Ns> arrival = {};                 ///< of the record at hand
+    Ns chunk_written_at = 0;                        ///< the newest
+    InputMatch inputs = {};                         ///< of the stream that is written
   };
 
   /// What a thread did last.
@@ -111,7 +120,12 @@ class StreamTracker {
     std::uint64_t ciphertext = 0;  ///< socket of which it took records since its last TLS call
     bool owes_wait = false;        ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
+    bool has_written = false;  ///< a chunk, and has not asked for more since
+    ThreadInputs inputs;
   };
+
+  /// Connections in which the process has one role.
+  enum class Role { any, client, server };
 
   void socket_read(const Io& io);
   void feed_plain(Socket& socket, const Io& io);
@@ -123,19 +137,29 @@ class StreamTracker {
   void end_unread(const Key& key, Socket& socket, StreamEnd end, Ns at);
   void socket_ended(const Io& io, Socket& socket);
   void tls_read(const Io& io);
-  static void wrote(Connection& connection, const Io& io);
+  void written(const Io& io);
+  void plain_written(const Io& io);
+  template <typename Holder>
+  void feed_written(Holder& holder, Connection& connection, const Io& io);
+  std::optional<Ns> could_write_since(const Io& io, const ThreadInputs& inputs,
+                                      const InputMatch& match, Ns chunk_before) const;
+  void began_wait(const WaitBegan& wait, Thread& thread);
+  Connection& plain_connection(Socket& socket, std::uint32_t pid);
   std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
   void offer_sockets(TlsConnection& tls, const Key& key);
   void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
   void asked_for_more(const Io& io);
   void got_chunks(const Io& io, std::size_t chunks);
   TlsConnection& tls_connection(const Key& key);
-  void end_connections(const Key& socket_key, Socket& socket, StreamEnd end, Ns at);
+  void end_connections(const Key& socket_key, Socket& socket, Role role, StreamEnd end, Ns at);
+  void forget_socket(Key key);
 
   void note_streaming(Socket& socket, const Io& io);
+  void note_streaming(Socket& socket, std::optional<StreamDirection> now, const Io& io);
   void note_streaming(TlsConnection& tls, const Io& io);
 
   TimelineConsumer& timeline_;
+  GatewayLinks links_;  ///< between the connections and the timeline
   std::vector<Streaming> changes_;
   std::vector<UnreadSocket> unread_;
   std::uint64_t next_stream_ = 1;
