@@ -13,158 +13,16 @@ import json
 import os
 import re
 import shutil
-import signal
-import socket
-import ssl
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
-from urllib.parse import parse_qsl, urlsplit
 
-from attach_tools import Broken, check, LIMIT, of_type, run_rows, Skip
+from attach_tools import check, of_type, run_rows, Skip
+from tls_places_tools import HERE, Origin, Proxy, Recording, Target, TOP
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
-TARGET = os.path.join(HERE, "tls_places_target.py")
 MS = 1_000_000
 NO_EVENTS = "no token stream was seen"
-
-
-class Origin:
-    """Serves event streams over TLS and plain, one thread a connection: /stream?n=EVENTS&ms=BETWEEN&wait=BEFORE.
-    Each event is a write, and a TLS record, of its own. Connections end without a close_notify."""
-
-    def __init__(self, certificates):
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(os.path.join(certificates, "cert.pem"),
-                                     os.path.join(certificates, "key.pem"))
-        self.listeners = {}
-        for scheme in ("http", "https"):
-            listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-            self.listeners[scheme] = listener
-            threading.Thread(target=self.accept, args=(listener, scheme), daemon=True).start()
-
-    def url(self, scheme="https", **query):
-        port = self.listeners[scheme].getsockname()[1]
-        return "%s://127.0.0.1:%d/stream?%s" % (scheme, port, "&".join("%s=%s" % q for q in query.items()))
-
-    def accept(self, listener, scheme):
-        while True:
-            try:
-                link = listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(link, scheme), daemon=True).start()
-
-    def serve(self, link, scheme):
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            if scheme == "https":
-                link = self.context.wrap_socket(link, server_side=True)
-            self.answer(link)
-        except OSError:
-            pass
-        finally:
-            link.close()
-
-    @staticmethod
-    def answer(link):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            piece = link.recv(65536)
-            if not piece:
-                return
-            head += piece
-        query = dict(parse_qsl(urlsplit(head.split()[1].decode()).query))
-        link.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-                     b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
-        due = time.monotonic() + float(query.get("wait", 0)) / 1e3
-        for number in range(int(query["n"])):
-            time.sleep(max(0.0, due - time.monotonic()))
-            due += float(query["ms"]) / 1e3
-            event = b'data: {"i":%d,"p":"%s"}\n\n' % (number, b"x" * (number % 5))
-            link.sendall(b"%x\r\n%s\r\n" % (len(event), event))
-        link.sendall(b"0\r\n\r\n")
-
-    def close(self):
-        for listener in self.listeners.values():
-            listener.close()
-
-
-class Target:
-    """tls_places_target.py under an interpreter, in the root file system `root` if that is given."""
-
-    def __init__(self, python, root=None, share=None, env=None):
-        command = [python, TARGET]
-        if root:
-            shutil.copy(TARGET, share)
-            command = ["unshare", "--mount", "--propagation", "private", os.path.join(TOP, "scripts/lib/enter"),
-                       root, share, python, "/mnt/" + os.path.basename(TARGET)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
-        line = self.process.stdout.readline()
-        check(line, "the target did not start: " + " ".join(command))
-        self.pid, self.version = self.process.pid, json.loads(line)["version"]
-
-    def send(self, do, **words):
-        self.process.stdin.write(json.dumps(dict(words, do=do)) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        check(line, "the target does not answer any more: exit code %s", self.process.poll())
-        return json.loads(line)
-
-    def do(self, do, **words):
-        self.send(do, **words)
-        return self.answer()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
-class Recording:
-    """One recording of a target, told afterwards by `gcause report`: so both are tested."""
-
-    def __init__(self, gcause, pid, folder, *options):
-        self.gcause, self.pid, self.path = gcause, pid, os.path.join(folder, "run-%d.gcause" % time.monotonic_ns())
-        self.process = subprocess.Popen([gcause, "record", "-p", str(pid), "-o", self.path, *options],
-                                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        line = self.process.stderr.readline()
-        if line != "gcause: recording pid %d\n" % pid:
-            self.process.wait(LIMIT)
-            raise Broken("gcause did not start: " + line + self.process.stderr.read())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
-
-    def stop(self):
-        if self.process.poll() is None:
-            time.sleep(0.2)  # what the target did last is on its way
-            self.process.send_signal(signal.SIGINT)
-        told = self.process.stderr.read()
-        check(self.process.wait(LIMIT) == 0, "gcause ended with %s: %s", self.process.returncode, told)
-        self.objects = [json.loads(line) for line in self.report("-f", "jsonl", "--chunks").splitlines()]
-        lost = of_type(self.objects, "lost")
-        check(not lost, "records were lost: %r", lost)
-        return self.objects
-
-    def report(self, *options):
-        return subprocess.run([self.gcause, "report", self.path, *options], check=True, text=True,
-                              stdout=subprocess.PIPE).stdout
 
 
 def chunks_of(objects, protocol="http/1.1"):
@@ -283,6 +141,23 @@ class Rows:
 
     def private_copy_ex_calls(self, _):
         return self.private_copy(True)
+
+    def deleted_copy(self, _):
+        """An upgrade has replaced the file since the program loaded it: what is mapped is probed, not what lies there."""
+        copy = os.path.join(self.folder, "libssl-old.so.3")
+        shutil.copy(self.libssl(), copy)
+        with self.target() as target:
+            target.do("load", lib=copy)
+            other = copy + ".new"
+            with open(other, "wb") as file:
+                file.write(b"not what is mapped")
+            os.replace(other, copy)
+            with self.record(target) as recording:
+                told = target.do("ctypes", lib=copy, url=self.origin.url(n=20, ms=20))
+                check(told == {"events": 20}, "the target read %r", told)
+                objects = recording.stop()
+        expect_chunks(objects, [20])
+        return of_type(objects, "process")[0]["tls"][0]["object"]
 
     def two_copies(self, _):
         """The system's and a wheel's, in turns."""
@@ -495,6 +370,26 @@ class Rows:
         check(share > 0.9, "arrivals are known of %.0f %%", 100 * share)
         return "%s, arrivals known of %.0f %%" % (target.version, 100 * share)
 
+    def tunnel(self, _):
+        """Behind a proxy's answer to CONNECT, which is HTTP, the same socket goes on with TLS."""
+        proxy = Proxy()
+        with self.target() as target, self.record(target) as recording:
+            if tuple(map(int, target.version.split(".")[:2])) < (3, 11):
+                raise Skip("StreamWriter.start_tls came with 3.11")
+            one = target.do("ssl", url=self.origin.url(n=20, ms=20), cafile=self.cafile, proxy=proxy.port)
+            two = target.do("loop", kind="asyncio", first=[self.origin.url(n=n, ms=20) for n in (40, 60)],
+                            then=[], cafile=self.cafile, proxy=proxy.port)
+            check((one["events"], two["events"]) == (20, [40, 60]), "the target read %r, %r", one, two)
+            objects = recording.stop()
+        proxy.close()
+        check(proxy.tunnels == 3, "%d tunnels", proxy.tunnels)
+        expect_chunks(objects, [20, 40, 60])
+        check(not of_type(objects, "tls_unread"), "%r", of_type(objects, "tls_unread"))
+        gaps = of_type(objects, "gap")
+        share = sum(o["basis"] == "arrival" for o in gaps) / len(gaps)
+        check(share > 0.9, "arrivals are known of %.0f %%", 100 * share)
+        return "arrivals known of %.0f %%" % (100 * share)
+
     def lockstep(self, _):
         """Four streams of the same events at the same times: which socket is whose nobody can tell by lengths."""
         first = [self.origin.url(n=50, ms=30)] * 4
@@ -566,10 +461,10 @@ def needs(root, why, row):
 
 def table_of(rows):
     table = [("ssl module: " + entry["name"], lambda _, e=entry: rows.interpreter(e)) for entry in interpreters()]
-    names = ("private_copy_plain_calls", "private_copy_ex_calls", "two_copies", "loaded_later",
+    names = ("private_copy_plain_calls", "private_copy_ex_calls", "deleted_copy", "two_copies", "loaded_later",
              "loaded_among_5000_maps", "loaded_and_used_at_once", "static_with_symbols", "static_stripped",
              "static_interpreter", "static_interpreter_stripped", "unreadable", "only_unreadable",
-             "handshakes_only", "lockstep", "gnutls")
+             "handshakes_only", "tunnel", "lockstep", "gnutls")
     table += [(name.replace("_", " "), getattr(rows, name)) for name in names]
     root, why = made_root()
     table.append(("loop: asyncio", lambda _: rows.loop("asyncio")))

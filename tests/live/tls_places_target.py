@@ -12,7 +12,7 @@ import sys
 import time
 
 REQUEST = "GET %s HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nUser-Agent: tls-places\r\n\r\n"
-kept = []
+kept = {}
 
 
 def split(url):
@@ -44,14 +44,16 @@ def import_ssl():
     return {"ns": time.monotonic_ns(), "version": ssl.OPENSSL_VERSION}
 
 
-def by_ssl(url, cafile):
-    """The way of http.client: a blocking socket, which the library itself reads."""
+def by_ssl(url, cafile, proxy=None):
+    """The way of http.client: a blocking socket, which the library itself reads. `proxy`: its port."""
     import http.client
     import ssl
 
     _, host, port, path = split(url)
     context = ssl.create_default_context(cafile=cafile)
-    link = http.client.HTTPSConnection(host, port, context=context)
+    link = http.client.HTTPSConnection(host, proxy or port, context=context)
+    if proxy:
+        link.set_tunnel(host, port)
     link.request("GET", path)
     body = link.getresponse()
     events = 0
@@ -68,9 +70,10 @@ def by_ssl(url, cafile):
 
 
 def library_of(path):
-    library = ctypes.CDLL(path)  # none: the program itself
-    kept.append(library)
-    return library
+    """That library, or for no path the program itself; the one that was loaded first keeps its path."""
+    if path not in kept:
+        kept[path] = ctypes.CDLL(path)
+    return kept[path]
 
 
 def by_fetch(lib, url):
@@ -146,7 +149,7 @@ def by_gnutls(lib, url):
 def map_many(count):
     """Mappings that the kernel cannot join, as a program with many libraries or a large heap has them."""
     area = mmap.mmap(-1, 2 * count * mmap.PAGESIZE)
-    kept.append(area)
+    kept["area"] = area
     libc = ctypes.CDLL(None, use_errno=True)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(area))
     for page in range(count):
@@ -156,13 +159,31 @@ def map_many(count):
         return {"maps": sum(1 for _ in lines)}
 
 
-async def read_asyncio(url, context):
+async def connected_through(proxy, host, port, context):
+    """What asyncio.open_connection returns, behind the proxy at that port."""
+    import asyncio
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy)
+    writer.write(b"CONNECT %s:%d HTTP/1.1\r\nHost: %s\r\n\r\n" % (host.encode(), port, host.encode()))
+    answer = await reader.readuntil(b"\r\n\r\n")
+    assert b" 200 " in answer, answer
+    await writer.start_tls(context, server_hostname="localhost")
+    return reader, writer
+
+
+async def read_asyncio(url, context, proxy):
     import asyncio
 
     scheme, host, port, _ = split(url)
+    if proxy:
+        return await read_all(url, *await connected_through(proxy, host, port, context))
     reader, writer = await asyncio.open_connection(
         host, port, ssl=context if scheme == "https" else None,
         server_hostname="localhost" if scheme == "https" else None)
+    return await read_all(url, reader, writer)
+
+
+async def read_all(url, reader, writer):
     writer.write(request_of(url))
     events = 0
     while True:
@@ -177,7 +198,7 @@ async def read_asyncio(url, context):
     return events
 
 
-async def read_anyio(url, context):
+async def read_anyio(url, context, _):
     import anyio
     from anyio.streams.tls import TLSStream
 
@@ -197,7 +218,7 @@ async def read_anyio(url, context):
     return events
 
 
-def by_loop(kind, first, then, cafile):
+def by_loop(kind, first, then, cafile, proxy=None):
     """All of `first` at once on one event loop; when the first of them has ended, `then` as well."""
     import asyncio
     import ssl
@@ -206,9 +227,9 @@ def by_loop(kind, first, then, cafile):
     read = read_anyio if kind == "anyio" else read_asyncio
 
     async def run():
-        tasks = [asyncio.ensure_future(read(url, context)) for url in first]
+        tasks = [asyncio.ensure_future(read(url, context, proxy)) for url in first]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        tasks += [asyncio.ensure_future(read(url, context)) for url in then]
+        tasks += [asyncio.ensure_future(read(url, context, proxy)) for url in then]
         return [await task for task in tasks]
 
     if kind == "uvloop":
