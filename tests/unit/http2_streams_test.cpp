@@ -274,6 +274,38 @@ TEST_CASE("HTTP/2 streams: bytes that could not be copied") {
   CHECK(client.streams().size() == 4);
 }
 
+TEST_CASE("HTTP/2 streams: a connection of which the kernel copied a download only in part") {
+  for (const bool ends_in_copy : {false, true}) {
+    H2Client client(false);
+    client.connects(100);
+    client.puts(client.request(1), 200);
+    std::string download = client.head(1, "application/octet-stream");
+    for (int i = 0; i < 64; ++i) download += data_frame(1, std::string(16384, '\n'));
+    const std::string end = data_frame(1, "", kEndStream);
+    if (!ends_in_copy) download += end;
+    constexpr std::size_t kRead = 65536;
+    Ns at = 300;
+    for (std::size_t from = 0; from < download.size(); from += kRead) {
+      const auto bytes = download.substr(from, kRead);
+      client.reads_partly(bytes, from < 4 * kRead ? bytes.size() : 0, at++);
+    }
+    CHECK(client.tracker.take_streaming().empty());
+    // Asked again, it is copied again.
+    client.puts(window_update(0) + client.request(3), 1000);
+    if (ends_in_copy) client.gets(end, 1050);
+    client.gets(client.head(3) + chunk(3, "a"), 1100);
+    client.gets(chunk(3, "b"), 1200);
+    client.gets(data_frame(3, "", kEndStream), 1300);
+    REQUIRE(client.streams().size() == 1);
+    CHECK(client.streams()[0].host == "api.example");
+    CHECK(client.streams()[0].request_end == 1000);
+    CHECK(client.read_times() == std::vector<Ns>{1100, 1200});
+    REQUIRE(client.ends().size() == 1);
+    CHECK(client.ends()[0].end == StreamEnd::done);
+    CHECK(client.ends()[0].at == 1300);
+  }
+}
+
 TEST_CASE("HTTP/2 streams: under lost records no head is decoded by what may be missing") {
   H2Client client(true);
   client.connects(100);

@@ -110,6 +110,19 @@ TEST_CASE("handshake records and session tickets in front of the first data carr
   CHECK(lab.take(100) == 10);
 }
 
+TEST_CASE("a record of the handshake that is nearly as long as the first data is none") {
+  // OpenSSL with TLS_AES_256_GCM_SHA384, and what an HTTP/2 server sends first.
+  Lab lab;
+  for (const std::size_t length : {32, 800, 281, 69}) lab.record(kA, length, 1);  // up to Finished
+  for (int ticket = 0; ticket < 2; ++ticket) lab.record(kA, 255, 2);
+  for (const std::size_t count : {51, 9, 40, 65}) {
+    lab.record(kA, count + 17, static_cast<Ns>(10 * count));
+  }
+  lab.offer(kA);
+  for (const std::size_t count : {51, 9, 40, 65}) CHECK(lab.take(count) == 10 * count);
+  CHECK(lab.match.socket() == kA);
+}
+
 TEST_CASE("a record may be taken in parts once the cipher is known") {
   Lab lab;
   lab.record(kA, 117, 10);
