@@ -6,7 +6,6 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -14,59 +13,30 @@
 #include <vector>
 
 #include "attribution/attribution.h"
+#include "case_content.h"
 #include "case_file.h"
 #include "sink/names.h"
-#include "stream/content_decoder.h"
-#include "stream/http1_parser.h"
-#include "stream/ndjson_parser.h"
-#include "stream/sse_parser.h"
 #include "stream_test_support.h"
 
 namespace gcause::test {
 namespace {
 
-/// The data of the events of one connection, which the tracker keeps to itself: the same bytes, cut
-/// in the same places, through the same parsers.
-class Content final : public Http1ResponseHandler {
- public:
-  void begin() { http_ = Http1ResponseParser(Http1ResponseParser::Start::unknown); }
-  void read(const std::string& bytes) { http_.feed(std::as_bytes(std::span(bytes)), *this); }
-  void ended() { http_.on_eof(*this); }
-  const std::vector<std::vector<std::string>>& streams() const { return streams_; }
-
-  void on_head(const ResponseHead& head) override {
-    lines_ = head.content_type == "application/x-ndjson";
-    open_ = lines_ || head.content_type == kEventStream;
-    if (!open_) return;
-    streams_.emplace_back();
-    decoder_ = ContentDecoder::make(head.content_encoding);
-    events_.reset();
-    ndjson_ = NdjsonParser();
-  }
-  void on_body(std::span<const std::byte> piece, std::size_t) override {
-    if (!open_ || !decoder_) return;
-    decoder_->feed(piece, [&](std::span<const std::byte> text) {
-      if (lines_) {
-        ndjson_.feed(text, [&](const NdjsonParser::Line& line) { add(line.data); });
-      } else {
-        events_.feed(text, [&](const SseParser::Event& event) { add(event.data); });
-      }
-    });
-  }
-  void on_body_skipped(std::uint64_t count) override { events_.skip(count); }
-  void on_end(bool) override { open_ = false; }
-
- private:
-  void add(std::string_view data) { streams_.back().emplace_back(data); }
-
-  Http1ResponseParser http_{Http1ResponseParser::Start::unknown};
-  bool open_ = false;
-  bool lines_ = false;
-  std::optional<ContentDecoder> decoder_;
-  SseParser events_;
-  NdjsonParser ndjson_;
-  std::vector<std::vector<std::string>> streams_;
+/// What lies between the bytes of the steps and the socket.
+enum class Carrier {
+  plain,
+  tls,     ///< a TLS library that reads the socket itself
+  memory,  ///< a TLS library that an event loop hands the ciphertext
+  unread,  ///< TLS of which no library is seen
 };
+
+Carrier carrier_of(const Json& run, const std::string& connection) {
+  Json tls = run.value("tls", Json(false));
+  if (tls.is_object()) tls = tls.value(connection, Json(false));
+  if (tls.is_boolean()) return tls.get<bool>() ? Carrier::tls : Carrier::plain;
+  if (tls == "memory") return Carrier::memory;
+  if (tls == "unread") return Carrier::unread;
+  throw std::runtime_error("no such tls: " + tls.dump());
+}
 
 /// Runs the steps of one run on a Machine.
 class Player {
@@ -93,55 +63,72 @@ class Player {
  private:
   struct Connection {
     std::uint64_t socket = 0;
-    bool tls = false;
-    std::unique_ptr<Content> content = std::make_unique<Content>();
+    std::uint64_t tls = 0;  ///< address of the TLS object: that of the one before is used again
+    Carrier carrier = Carrier::plain;
+    std::unique_ptr<CaseContent> content;
   };
 
-  void play(const Json& step) {
-    static const std::set<std::string> known = {"at",    "connection", "read",  "write",
-                                                "arrived", "copied",   "every", "repeat",
-                                                "apart", "eof",        "error", "close",
-                                                "pause"};
+  static void check_keys(const Json& step) {
+    static const std::set<std::string> known = {
+        "at",    "connection", "read",  "write", "arrived", "copied", "every",  "repeat",
+        "apart", "eof",        "error", "close", "pause",   "wants",  "record", "reader"};
     for (const auto& [key, value] : step.items()) {
       if (!known.contains(key)) throw std::runtime_error("a step has no " + key);
     }
+  }
+
+  void play(const Json& step) {
+    check_keys(step);
     now_ = ns_of(step.at("at"));
     if (step.contains("pause")) return pause(step.at("pause"));
-    const std::string name = step.value("connection", "a");
-    Connection& connection = use(name);
-    if (step.contains("write")) write(connection, bytes_of(step.at("write")));
+    Connection& connection = use(step.value("connection", "a"));
+    if (step.contains("write")) write(connection, step);
     if (step.contains("read")) read(connection, step);
+    if (step.contains("reader")) {
+      const std::string object = step.at("reader").get<std::string>();
+      machine.consume(TlsReaderFound{now_, machine.pid, connection.socket, object});
+    }
     if (step.contains("eof")) fail(connection, 0);
     if (step.contains("error")) fail(connection, -step.at("error").get<std::int64_t>());
-    if (step.contains("close")) {
-      machine.closed(now_, true);
-      if (connection.tls) machine.tracker.tls_freed({now_, machine.pid, tls_of(connection)});
-      connection.content->ended();
-      connection.socket = 0;
-    }
+    if (step.contains("close")) close(connection);
   }
 
   Connection& use(const std::string& name) {
+    const bool is_new = !connections_.contains(name);
     Connection& connection = connections_[name];
-    if (connection.socket == 0) {
-      connection.socket = next_socket_++;
-      connection.content->begin();
-      connection.tls = run_.value("tls", false);
-      machine.socket = connection.socket;
-      machine.seen();
+    if (is_new) {
+      connection.tls = Machine::kTls + connections_.size();
+      connection.carrier = carrier_of(run_, name);
+      connection.content = std::make_unique<CaseContent>(run_.value("protocol", "http1") == "h2");
     }
     machine.socket = connection.socket;
+    if (connection.socket == 0) {
+      machine.socket = connection.socket = next_socket_++;
+      connection.content->begin();
+      machine.seen();
+    }
     return connection;
   }
 
-  static std::uint64_t tls_of(const Connection& connection) { return 0x7F00 + connection.socket; }
+  static bool has_library(const Connection& connection) {
+    return connection.carrier == Carrier::tls || connection.carrier == Carrier::memory;
+  }
 
-  void write(Connection& connection, const std::string& bytes) {
-    if (connection.tls) {
-      machine.tls_writes(bytes, now_, tls_of(connection));
+  /// The bytes of a step as the socket carries them.
+  static std::string on_wire(const Connection& connection, const std::string& bytes,
+                             const Json& step) {
+    if (connection.carrier == Carrier::plain) return bytes;
+    return sealed(bytes, static_cast<char>(step.value("record", 23)));
+  }
+
+  void write(Connection& connection, const Json& step) {
+    const std::string bytes = bytes_of(step.at("write"));
+    if (has_library(connection)) {
+      machine.tls_writes(bytes, now_, connection.tls);
     } else {
-      machine.writes(bytes, now_);
+      machine.writes(on_wire(connection, bytes, step), now_);
     }
+    connection.content->wrote(bytes);
   }
 
   void read(Connection& connection, const Json& step) {
@@ -153,38 +140,63 @@ class Player {
     for (auto times = step.value("repeat", 1); times > 0; --times) {
       for (std::size_t at = 0; at < bytes.size(); at += every) {
         now_ = begin + apart * reads++;
+        arrive(on_wire(connection, bytes.substr(at, every), step).size(), step);
         read_one(connection, bytes.substr(at, every), step);
+        if (step.contains("wants")) want(connection, bytes_of(step.at("wants")));
       }
     }
   }
 
   /// "arrived": the time of the whole read, or [bytes, time] of each part of it.
-  void read_one(Connection& connection, const std::string& bytes, const Json& step) {
-    const std::size_t on_wire = connection.tls ? sealed(bytes).size() : bytes.size();
+  void arrive(std::size_t bytes, const Json& step) {
     const Json arrived = step.contains("arrived") ? step.at("arrived") : Json();
-    if (arrived.is_array()) {
-      for (const auto& part : arrived) {
-        machine.arrives(part.at(0).get<std::size_t>(), ns_of(part.at(1)));
-      }
-    } else {
-      machine.arrives(on_wire, arrived.is_null() ? now_ : ns_of(arrived));
+    if (!arrived.is_array())
+      return machine.arrives(bytes, arrived.is_null() ? now_ : ns_of(arrived));
+    for (const auto& part : arrived) {
+      machine.arrives(part.at(0).get<std::size_t>(), ns_of(part.at(1)));
     }
+  }
+
+  void read_one(Connection& connection, const std::string& bytes, const Json& step) {
     if (step.contains("copied")) {
       machine.reads_partly(bytes, step.at("copied").get<std::size_t>(), now_);
       return;
     }
-    if (connection.tls) {
-      machine.library_reads(on_wire, now_);
-      machine.tls_reads(bytes, now_, now_, tls_of(connection));
+    const std::string wire = on_wire(connection, bytes, step);
+    if (connection.carrier == Carrier::tls) {
+      machine.library_reads(wire.size(), now_);
+      machine.tls_reads(bytes, now_, now_, connection.tls);
+    } else if (connection.carrier == Carrier::memory) {
+      // The library is called behind the read of the socket.
+      machine.reads(wire, now_ - 2);
+      machine.tls_reads(bytes, now_ - 1, now_, connection.tls);
     } else {
-      machine.reads(bytes, now_);
+      machine.reads(wire, now_);
     }
     connection.content->read(bytes);
+  }
+
+  /// A TLS read that fails, with these bytes of an earlier one still in its buffer.
+  void want(Connection& connection, const std::string& stale) {
+    if (!has_library(connection)) throw std::runtime_error("only a TLS library wants to read");
+    auto io = machine.io_at(now_, Direction::read, stale);
+    io.layer = Layer::tls;
+    io.connection = connection.tls;
+    io.socket = 0;
+    io.result = -1;
+    machine.tracker.io(io);
   }
 
   void fail(Connection& connection, std::int64_t result) {
     machine.fails(result, now_);
     connection.content->ended();
+  }
+
+  void close(Connection& connection) {
+    machine.closed(now_, true);
+    if (has_library(connection)) machine.tracker.tls_freed({now_, machine.pid, connection.tls});
+    connection.content->ended();
+    connection.socket = 0;
   }
 
   void pause(const Json& json) {
@@ -226,17 +238,8 @@ std::vector<F> only(const std::vector<Finding>& findings) {
   return found;
 }
 
-/// All that a file may expect of one stream, as the file would say it.
-Json as_json(const StreamFinding& stream, const Machine& machine,
-             const std::vector<Finding>& findings) {
-  const auto& body = stream.ended.body.value();
-  Json seen;
-  seen["format"] = name_of(stream.began.format);
-  seen["protocol"] = name_of(stream.began.protocol);
-  seen["coding"] = stream.began.content_coding;
-  seen["host"] = stream.began.host.value_or("");
-  seen["model"] = stream.ended.model.value_or("");
-  seen["chunks"] = stream.chunks;
+/// What is known of a stream whose body could be read.
+void add_body(Json& seen, const StreamFinding& stream, const BodySeen& body) {
   std::uint64_t events = 0;
   seen["events"] = Json::object();
   for (const auto& event : body.events) {
@@ -246,9 +249,22 @@ Json as_json(const StreamFinding& stream, const Machine& machine,
   seen["comments"] = stream.ended.comments - (events - stream.chunks);
   seen["truncated_events"] = body.truncated;
   seen["reads"] = body.reads;
+  seen["undecoded"] = body.undecoded ? name_of(*body.undecoded) : std::string_view();
+  seen["longest_silence"] = body.longest_silence;
+}
+
+/// All that a file may expect of one stream, as the file would say it.
+Json as_json(const StreamFinding& stream, const Machine& machine,
+             const std::vector<Finding>& findings) {
+  Json seen;
+  seen["format"] = name_of(stream.began.format);
+  seen["protocol"] = name_of(stream.began.protocol);
+  seen["coding"] = stream.began.content_coding;
+  seen["host"] = stream.began.host.value_or("");
+  seen["model"] = stream.ended.model.value_or("");
+  seen["chunks"] = stream.chunks;
   seen["bytes"] = stream.ended.bytes;
   seen["end"] = name_of(stream.ended.end);
-  seen["undecoded"] = body.undecoded ? name_of(*body.undecoded) : std::string_view();
   for (const auto key : {"read_at", "arrived_at", "gaps"}) seen[key] = Json::array();
   for (const auto& chunk : machine.chunks()) {
     if (chunk.stream != stream.began.id) continue;
@@ -259,8 +275,8 @@ Json as_json(const StreamFinding& stream, const Machine& machine,
     if (gap.stream == stream.began.id) seen["gaps"].push_back(gap.gap);
   }
   seen["ended_at"] = stream.ended.at;
-  seen["longest_silence"] = body.longest_silence;
   seen["first_chunk"] = stream.first_chunk ? Json(stream.first_chunk->time) : Json();
+  if (stream.ended.body) add_body(seen, stream, *stream.ended.body);
   return seen;
 }
 
@@ -295,6 +311,14 @@ void check_unread(const Json& expected, const std::vector<StreamUnread>& seen) {
   }
 }
 
+void check_tls_unread(const Json& expected, const std::vector<TlsUnreadFinding>& seen) {
+  REQUIRE(expected.size() == seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(expected[i].at("library").get<std::string>() == seen[i].library.value_or(""));
+    CHECK(expected[i].at("records").get<std::uint64_t>() == seen[i].connection.records);
+  }
+}
+
 void check_run(const Json& run) {
   const Player player(run);
   const Json& expect = run.at("expect");
@@ -309,6 +333,8 @@ void check_run(const Json& run) {
   }
   const Json unread = expect.contains("unread") ? expect.at("unread") : Json::array();
   check_unread(unread, only<StreamUnread>(findings));
+  const Json tls_unread = expect.contains("tls_unread") ? expect.at("tls_unread") : Json::array();
+  check_tls_unread(tls_unread, only<TlsUnreadFinding>(findings));
   if (expect.contains("verdicts")) check_verdicts(expect["verdicts"], findings);
   if (!expect.contains("data")) return;
   const auto content = player.content();
@@ -325,7 +351,7 @@ void check_run(const Json& run) {
 
 TEST_CASE("every case is seen as it is", "[cases]") {
   const auto files = case_files();
-  REQUIRE(files.size() >= 15);
+  REQUIRE(files.size() >= 19);
   for (const auto& file : files) {
     for (const auto& run : runs_of(file)) {
       INFO(file << ": " << run.at("name").get<std::string>());
