@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/content_decoder.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -11,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "allocated_bytes.h"
 #include "coding_test_support.h"
 
 namespace gcause {
 namespace {
 
+using test::allocated_bytes;
 using test::joined;
 using Pieces = std::vector<std::string>;
 
@@ -251,11 +251,6 @@ TEST_CASE("a window beyond what the standard allows is not decoded", "[codings]"
   CHECK(large.failure() == Undecoded::malformed);
 }
 
-std::size_t allocated() {
-  const auto info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 TEST_CASE("a bomb costs neither memory nor time", "[codings]") {
   const std::string zeros(std::size_t{1} << 20, '\0');
   const Pieces megabytes(GENERATE(16, 64), zeros);
@@ -274,7 +269,7 @@ TEST_CASE("a bomb costs neither memory nor time", "[codings]") {
     for (const std::size_t every : {std::size_t{100}, std::size_t{16384}, std::size_t{1} << 20}) {
       INFO(names[i] << ", " << bombs[i].size() << " bytes, " << every << " at once");
       const auto begin = std::chrono::steady_clock::now();
-      const std::size_t before = allocated();
+      const std::size_t before = allocated_bytes();
       std::size_t most = before;
       std::uint64_t made = 0, fed = 0;
       auto d = decoder(names[i]);
@@ -283,7 +278,7 @@ TEST_CASE("a bomb costs neither memory nor time", "[codings]") {
         fed += piece.size();
         d.feed(std::as_bytes(std::span(piece)), [&](std::span<const std::byte> decoded) {
           made += decoded.size();
-          most = std::max(most, allocated());
+          most = std::max(most, allocated_bytes());
         });
       }
       CHECK(d.failure() == Undecoded::too_large);
@@ -291,7 +286,7 @@ TEST_CASE("a bomb costs neither memory nor time", "[codings]") {
       CHECK(most - before < std::size_t{20} << 20);
       // What may be decoded takes some milliseconds; all of a bomb would take a hundred times that.
       CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
-      CHECK(allocated() <= before + 65536);
+      CHECK(allocated_bytes() <= before + 65536);
     }
   }
 }
