@@ -379,6 +379,7 @@ TEST_CASE("a payload length beyond its record is refused") {
   const auto lab = decoded(batch({with_payload(record, "hello"), bare(RECORD_WAIT, 901)}));
   CHECK(lab.only<Wait>().at == 901);
   CHECK(lab.decoder.malformed() == 1);
+  CHECK(lab.decoder.payload_bytes() == 0);
 }
 
 TEST_CASE("bytes behind the last whole record are counted once") {
@@ -397,6 +398,7 @@ TEST_CASE("payloads of any length are padded to 8 bytes, and what follows is rea
       batch({with_payload(io_of(5, 0, length), payload), with_payload(io_of(6, 0, 3), "abc"),
              with_payload(io_of(7, 0, length), payload)}));
   CHECK(lab.payloads == std::vector<std::string>{payload, "abc", payload});
+  CHECK(lab.decoder.payload_bytes() == 2 * length + 3);
   CHECK(lab.decoder.malformed() == 0);
 }
 

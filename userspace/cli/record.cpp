@@ -44,6 +44,8 @@ void add_record(CLI::App& app, Action& action, const std::vector<std::string>& t
   command->add_flag("--chunks", line->options.chunks, "write a line for every chunk and every gap");
   command->add_flag("--check", line->options.check,
                     "exit with 3 if the budget is broken because of the collector");
+  command->add_flag("-v,--verbose", line->options.verbose,
+                    "say at the end how much came from the kernel, on standard error");
   add_duration(*command, "--trigger", line->trigger,
                "name the line of code that started a pause of at least this length [1ms]");
   command->add_option("--ring-size", line->ring_kib, "kernel ring buffer, KiB, a power of two")

@@ -234,6 +234,7 @@ void Decoder::emit(const Pending& pending) {
   if (header.kind == RECORD_READ_RETURNED) return;
   if (const auto event = decode(header, bytes)) {
     ++events_;
+    if (const auto* io = std::get_if<Io>(&*event)) payload_bytes_ += io->payload.size();
     handler_(*event);
   } else {
     ++malformed_;

@@ -37,6 +37,9 @@ class Decoder {
   /// Events handed on so far.
   std::uint64_t events() const { return events_; }
 
+  /// Bytes that the target read or wrote and the kernel side copied, of all events so far.
+  std::uint64_t payload_bytes() const { return payload_bytes_; }
+
   /// Records that could not be understood.
   std::uint64_t malformed() const { return malformed_; }
 
@@ -57,6 +60,7 @@ class Decoder {
   bool sorted_ = true;
   Ns newest_ = 0;
   std::uint64_t events_ = 0;
+  std::uint64_t payload_bytes_ = 0;
   std::uint64_t malformed_ = 0;
 };
 

@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -304,6 +306,12 @@ Result<int> Recorder::end() {
     if (auto finished = raw_->finish(); !finished) return finished.error();
   }
   if (auto finished = outputs_->finish(); !finished) return finished.error();
+  if (options_.verbose) {
+    std::fprintf(stderr,
+                 "gcause: %" PRIu64 " events came from the kernel, with %" PRIu64
+                 " bytes that the target read or wrote\n",
+                 decoder_.events(), decoder_.payload_bytes());
+  }
   if (followed_ && followed_->ignored_children() > 0) {
     std::fprintf(stderr, "gcause: %zu child process(es) of pid %u were not followed: use -s\n",
                  followed_->ignored_children(), pid_);
@@ -312,6 +320,8 @@ Result<int> Recorder::end() {
 }
 
 Result<int> Recorder::run() {
+  // Bytes of the target's streams will be in our memory: should we crash, no core file holds them.
+  ::prctl(PR_SET_DUMPABLE, 0);
   if (auto begun = begin(); !begun) {
     // A target that was there and is gone is no failure: its report is short, and true.
     if (!had_program_ || is_there()) return begun.error();

@@ -28,6 +28,7 @@ struct RecordOptions {
   bool subprocesses = false;
   bool chunks = false;
   bool check = false;
+  bool verbose = false;           ///< says at the end what came from the kernel
   Ns trigger = kMillisecond;      ///< a pause of at least this length has its trigger read
   std::set<std::string> without;  ///< kernel features to be treated as absent
   std::uint32_t ring_bytes = 4 << 20;
