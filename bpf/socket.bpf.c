@@ -183,6 +183,8 @@ static __always_inline void finish_call(struct io *io, struct thread *thread, st
 	io->connection = facts->cookie;
 	io->socket = facts->cookie;
 	if (thread->tls_depth) {
+		if (write && io->result > 0)
+			thread->tls_sent_ns = io->ns;
 		/* Of those only the failures are told: the library's own call says nothing of them. */
 		if (write && io->result > 0)
 			return;

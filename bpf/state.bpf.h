@@ -77,6 +77,7 @@ struct thread {
 	u64 world_begin_cpu;
 	/* a TLS call */
 	u64 tls_begin_ns;
+	u64 tls_sent_ns; /* a socket took bytes in it; 0: none did */
 	u64 tls_connection;
 	u64 tls_buffer;
 	u64 tls_length;

@@ -17,6 +17,7 @@ int BPF_UPROBE(tls_enter, u64 connection, u64 buffer, u64 length, u64 done)
 	thread->lock = LOCK_OVER;
 	thread->read_stack = PT_REGS_SP(ctx);
 	thread->tls_begin_ns = bpf_ktime_get_ns();
+	thread->tls_sent_ns = 0;
 	thread->tls_connection = connection;
 	thread->tls_buffer = buffer;
 	thread->tls_length = length;
@@ -64,7 +65,8 @@ static __always_inline int tls_ended(u64 call, int result)
 	if (!write)
 		has_read(thread, READ_BY_TLS, now);
 	io.ids = current_ids();
-	io.ns = now;
+	/* A write is over when the socket has the bytes: who waits for them may get the CPU before we do. */
+	io.ns = write && thread->tls_sent_ns ? thread->tls_sent_ns : now;
 	io.begin_ns = thread->tls_begin_ns;
 	io.connection = thread->tls_connection;
 	io.flags = IO_TLS | (write ? IO_WRITE : 0);

@@ -421,7 +421,7 @@ void Attribution::Process::set_held(const Awaiting& awaiting, Ns wait) {
   if (found == streams_.end()) return;
   auto& stream = found->second;
   if (awaiting.ordinal < stream.sent) return;  // a written one has left without
-  auto& outgoing = stream.outgoing.at(awaiting.ordinal - stream.sent);
+  auto& outgoing = stream.outgoing[awaiting.ordinal - stream.sent];
   const Ns held = log_.covered(outgoing.chunk.chunk.tid, outgoing.chunk.delivery, wait);
   outgoing.chunk.held = held;
   if (outgoing.gap) outgoing.gap->held = held;

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,6 +15,7 @@
 #include "attribution/pause_log.h"
 #include "attribution/quantiles.h"
 #include "attribution/run_delays.h"
+#include "util/queue.h"
 
 namespace gcause {
 
@@ -102,7 +102,7 @@ class Attribution::Process {
     std::uint32_t last_tid = 0;                       ///< the thread that read the same chunk
     std::optional<RunDelays::Sample> last_run_delay;  ///< at that read
     Ns last_but_for_delivery = 0;                     ///< d' of the same chunk
-    std::deque<Outgoing> outgoing;
+    Queue<Outgoing> outgoing;
     std::uint64_t sent = 0;  ///< chunks that have left; the first of `outgoing` has this ordinal
 
     bool is_written() const { return began.direction == StreamDirection::write; }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 
+#include "util/queue.h"
 #include "util/time.h"
 
 namespace gcause {
@@ -49,7 +49,7 @@ class ArrivalLog {
   };
 
   std::optional<std::uint32_t> known_from_;  ///< bytes behind this number are accounted for
-  std::deque<Entry> entries_;
+  Queue<Entry> entries_;
 };
 
 /// When the bytes of one piece of a read arrived: by their sequence numbers, or all at one time.

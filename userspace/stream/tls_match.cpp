@@ -12,6 +12,8 @@ namespace {
 /// as long as the Finished in front of them, and one wrong constant leads to more.
 bool is_overhead(std::int64_t over) { return over == 16 || over == 17 || over == 24; }
 
+constexpr std::uint32_t kTls13Overhead = 17;
+
 constexpr Ns kAgree = kMillisecond;  ///< arrivals this close are one
 
 }  // namespace
@@ -35,7 +37,9 @@ bool TlsMatch::fits(Candidate& candidate, std::uint64_t count, const TlsRecordLo
   while (candidate.next < log.end()) {
     const auto& record = log.at(candidate.next++);
     const auto over = static_cast<std::int64_t>(record.length) - static_cast<std::int64_t>(count);
-    const bool whole = record.data && is_overhead(over) &&
+    // In TLS 1.3 the handshake looks like data, too, and what is near the length is not enough.
+    const bool cipher = log.is_tls13() ? over == kTls13Overhead : is_overhead(over);
+    const bool whole = record.data && cipher &&
                        (!candidate.overhead || *candidate.overhead == over);
     // A program with a small buffer takes a record in parts; then the cipher is known already.
     const bool part = record.data && candidate.overhead && over > *candidate.overhead;

@@ -6,6 +6,7 @@
 namespace gcause {
 namespace {
 
+constexpr std::uint8_t kChangeCipherSpec = 20;
 constexpr std::uint8_t kApplicationData = 23;
 constexpr std::uint32_t kMaxRecordBytes = (1 << 14) + 2048;  // RFC 5246, section 6.2.3
 
@@ -49,6 +50,8 @@ void TlsRecordLog::feed(std::span<const std::byte> bytes, const PieceArrival& ar
 
 void TlsRecordLog::complete(std::optional<Ns> arrival) {
   const auto length = static_cast<std::uint32_t>(head_[3]) << 8 | head_[4];
+  is_tls13_ |= head_[0] == kApplicationData && !records_.empty() &&
+               records_[records_.size() - 1].type == kChangeCipherSpec;
   records_.push_back({head_[0] == kApplicationData, length, arrival, head_[0]});
   ++end_;
   if (records_.size() > kMaxRecords) records_.pop_front();

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 
 #include "stream/arrival_log.h"
+#include "util/queue.h"
 #include "util/time.h"
 
 namespace gcause {
@@ -43,6 +43,10 @@ class TlsRecordLog {
   std::uint64_t end() const { return end_; }
   const Record& at(std::uint64_t number) const { return records_[number - first()]; }
 
+  /// Its begin was seen, and is that of TLS 1.3: behind the change of the cipher all records are
+  /// application data from outside (RFC 8446, appendix D.4), where before it was a handshake's.
+  bool is_tls13() const { return is_tls13_; }
+
  private:
   static constexpr std::size_t kHeadBytes = 5;
   static constexpr std::size_t kMaxRecords = 256;
@@ -53,7 +57,8 @@ class TlsRecordLog {
   std::uint8_t head_[kHeadBytes] = {};
   std::size_t head_filled_ = 0;
   std::uint32_t body_left_ = 0;
-  std::deque<Record> records_;
+  bool is_tls13_ = false;
+  Queue<Record> records_;
   std::uint64_t end_ = 0;
 };
 
