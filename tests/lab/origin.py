@@ -5,13 +5,8 @@
 Standard library only, Python 3.9 or later, HTTP/1.1 with keep-alive, plain or TLS. The first line on
 standard output is ``{"port": N}``, once the socket listens; the program then runs until SIGTERM or SIGINT.
 
-Two resources, both by GET or POST:
-
-``/stream?...``
-    events ``data: {"i":K,"p":"xxx"}`` and a last ``data: [DONE]``.
-``/v1/chat/completions?...``
-    OpenAI-compatible chunks with the model of the request: the role first, then text, then the finish
-    reason. All of them count as chunks. ``[DONE]`` is last.
+Its resources, by GET or POST, are ``/stream``, and those of three APIs: ``/v1/chat/completions``,
+``/v1/responses`` and ``/v1/messages`` (shapes.py). tests/clients/origin_h2.py serves the same over HTTP/2.
 
 The behaviour of one response comes from its query; what is missing there comes from the options:
 
@@ -26,15 +21,21 @@ burst=K             K events in one write, due when the last of them is
 at_once=1           header and all events in one write
 size=N              payload bytes of each event
 framing=...         ``chunked``, ``length`` or ``close``
+coding=...          ``gzip``, ``deflate``, ``br`` or ``zstd``, flushed at each write (codings.py)
 comment_every=N     a comment in front of every N-th event, in the same write
 comment_ms=F        while waiting, a comment of its own every F ms (not with framing=length)
+cut=K:HOW           when chunk K is due nothing more is sent: ``close`` or ``reset`` the connection
+done=0              leave out what stands behind the last chunk
+named=1             the model is the tag, in /stream too
+text=WORDS          text of each chunk, in place of ``size`` bytes
 tag=NAME            name of the stream in the log
 ==================  ==========================================================================
 
 With ``--log FILE`` every event leaves one line ``{"type":"send","stream":TAG,"index":K,"from_ns":S,"ns":T}``;
 S and T are ``time.monotonic_ns()`` before the send and when it returned. ``"queued":BYTES`` is added where the
 kernel did not take everything, so that T is not the time at which the bytes left. A line
-``{"type":"request",...}`` with the time at which the request had been read precedes them.
+``{"type":"request",...}`` with the time at which the request had been read and the number of its connection
+precedes them.
 """
 
 import argparse
@@ -45,21 +46,16 @@ import random
 import signal
 import socket
 import ssl
+import struct
 import sys
 import time
 from urllib.parse import parse_qsl, urlsplit
 
+from codings import Coder
+from shapes import BadRequest, shape_of
+
 MAX_REQUEST = 16 * 1024 * 1024
 COMMENT = b": keep-alive\n\n"
-DONE = b"data: [DONE]\n\n"
-WORDS = (
-    "the collector walks every list and dictionary that lives long and a reader of the stream waits "
-    "until it has finished so nothing of what arrived meanwhile can be shown on time"
-).split()
-
-
-class BadRequest(Exception):
-    """The request cannot be served; the text says why."""
 
 
 class Plan:
@@ -84,66 +80,22 @@ class Plan:
         self.comment = pick("comment_ms", float, 0) / 1e3
         self.silences = parse_silences(query.get("silence", ""))
         self.tag = query.get("tag", "")
+        self.text = query.get("text", "")
+        self.named = query.get("named") == "1"
+        self.has_ending = query.get("done") != "0"
+        self.cut_at, self.cut_how = parse_cut(query.get("cut", ""))
+        self.coding = query.get("coding", "")
         if self.framing not in ("chunked", "length", "close"):
             raise BadRequest("framing: chunked, length or close")
         if self.framing == "length":
             self.comment = 0.0
-        self.head = None
-        if path == "/v1/chat/completions":
-            self.prepare_completion(body)
-        elif path != "/stream":
-            raise BadRequest("no such resource")
-
-    def prepare_completion(self, body):
-        """Prepares the constant part of the chunks from the request's JSON body."""
-        try:
-            request = json.loads(body or b"{}")
-        except ValueError as error:
-            raise BadRequest("the body is not JSON") from error
-        if not isinstance(request, dict) or not request.get("stream", True):
-            raise BadRequest("only streamed completions are served")
-        head = {
-            "id": "chatcmpl-" + (self.tag or "lab"),
-            "object": "chat.completion.chunk",
-            "created": int(time.time()),
-            "model": str(request.get("model", "lab")),
-        }
-        self.head = json.dumps(head)[:-1].encode()
-
-    def event(self, index):
-        """The bytes of event ``index``."""
-        if self.head is not None:
-            return self.completion_event(index)
-        head = b'{"i":%d,"p":"' % index
-        return b"data: " + head + b"x" * (self.size - len(head) - 2) + b'"}\n\n'
-
-    def completion_event(self, index):
-        """The bytes of chunk ``index`` of a chat completion."""
-        finish = b"null"
-        if index == 0:
-            delta = b'{"role":"assistant","content":""}'
-        elif index == self.chunks - 1:
-            delta, finish = b"{}", b'"stop"'
-        else:
-            delta = b'{"content":"%s"}' % self.text(index)
-        return b'data: %s, "choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n' % (
-            self.head,
-            delta,
-            finish,
-        )
-
-    def text(self, index):
-        """About ``size`` bytes of words, the same for the same index; every fourth chunk ends a sentence."""
-        words, length, at = [], 0, index * 7
-        while length < self.size:
-            word = WORDS[at % len(WORDS)]
-            words.append(word)
-            length += len(word) + 1
-            at += 1
-        return (" ".join(words) + (". " if index % 4 == 0 else " ")).encode()
+        if self.framing == "length" and self.coding:
+            raise BadRequest("the length of an encoded response is not known")
+        self.shape = shape_of(path, self, body)
 
     def groups(self):
-        """Yields (due, first index, end index) of each write, due times never falling."""
+        """Yields (due, first index, end index) of each write, due times never falling. Of a response that is
+        cut the last ends before the cut, which is due when its chunk would be."""
         noise = random.Random("%s/%d" % (self.tag, self.chunks))
         shift, last = self.first_delay, 0.0
         due = []
@@ -155,17 +107,23 @@ class Plan:
         step = self.chunks if self.at_once else self.burst
         for first in range(0, self.chunks, max(1, step)):
             end = min(first + step, self.chunks)
+            if self.cut_at is not None and self.cut_at < end:
+                if first < self.cut_at:
+                    yield due[self.cut_at - 1], first, self.cut_at
+                yield due[self.cut_at], self.cut_at, self.cut_at
+                return
             yield (self.first_delay if self.at_once else due[end - 1]), first, end
 
     def bytes_of(self, first, end):
-        """The body bytes of the events [first, end), with ``[DONE]`` behind the last of the response."""
-        parts = []
+        """The body bytes of the events [first, end), with what the API puts in front of the first chunk and
+        behind the last."""
+        parts = [self.shape.opening()] if first == 0 else []
         for index in range(first, end):
             if self.comment_every and index and index % self.comment_every == 0:
                 parts.append(COMMENT)
-            parts.append(self.event(index))
-        if end == self.chunks:
-            parts.append(DONE)
+            parts.append(self.shape.chunk(index))
+        if end == self.chunks and self.has_ending:
+            parts.append(self.shape.ending())
         return b"".join(parts)
 
     def header(self):
@@ -174,13 +132,25 @@ class Plan:
         if self.framing == "close":
             framing = b"Connection: close\r\n"
         elif self.framing == "length":
-            size = sum(len(self.bytes_of(i, i + 1)) for i in range(self.chunks)) or len(DONE)
+            size = sum(len(self.bytes_of(i, i + 1)) for i in range(self.chunks)) or len(self.bytes_of(0, 0))
             framing = b"Content-Length: %d\r\n" % size
+        if self.coding:
+            framing += b"Content-Encoding: %s\r\n" % self.coding.encode()
         return (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
             + framing
             + b"\r\n"
         )
+
+
+def parse_cut(text):
+    """``"60:reset"`` as (60, "reset"); (None, None) for none."""
+    if not text:
+        return None, None
+    index, _, how = text.partition(":")
+    if not index.isdigit() or how not in ("close", "reset", "goaway"):
+        raise BadRequest("cut: index:close, index:reset, or index:goaway over HTTP/2")
+    return int(index), how
 
 
 def parse_silences(text):
@@ -206,6 +176,7 @@ class Response:
         self.next = next(self.groups, None)
         self.t0 = self.loop.time()
         self.started = False
+        self.coder = Coder(plan.coding) if plan.coding else None
         self.timer = None
         self.log = connection.server.log
         self.name = json.dumps(plan.tag)
@@ -220,8 +191,10 @@ class Response:
         else:
             self.timer = self.loop.call_at(due, self.send)
 
-    def frame(self, body):
+    def frame(self, body, last=False):
         """Puts ``body`` into the response's framing, with the head in front if it is the first."""
+        if self.coder is not None:
+            body = self.coder.encode(body, last)
         if self.plan.framing == "chunked":
             body = b"%x\r\n%s\r\n" % (len(body), body)
         if not self.started:
@@ -238,12 +211,16 @@ class Response:
         """Sends the group that is due, notes the time, and waits or ends the response."""
         transport = self.connection.transport
         if self.next is None:
-            transport.write(self.frame(DONE))
+            transport.write(self.frame(self.plan.bytes_of(0, 0), last=True))
             self.end()
             return
         _, first, end = self.next
-        data = self.frame(self.plan.bytes_of(first, end))
+        if first == end:
+            self.timer = None
+            self.connection.cut(self.plan.cut_how)
+            return
         self.next = next(self.groups, None)
+        data = self.frame(self.plan.bytes_of(first, end), last=self.next is None)
         if self.next is None and self.plan.framing == "chunked":
             data += b"0\r\n\r\n"
         begin = time.monotonic_ns()
@@ -277,12 +254,14 @@ class Connection(asyncio.Protocol):
         self.server = server
         self.loop = server.loop
         self.transport = None
+        self.number = None
         self.buffer = bytearray()
         self.response = None
 
     def connection_made(self, transport):
         """Turns Nagle off: one write is one segment, at once."""
         self.transport = transport
+        self.number = self.server.count_connection()
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def connection_lost(self, exc):
@@ -330,14 +309,12 @@ class Connection(asyncio.Protocol):
         if len(request) != 3 or request[0] not in ("GET", "POST"):
             raise BadRequest("GET or POST only")
         url = urlsplit(request[1])
-        plan = Plan(url.path, dict(parse_qsl(url.query)), body, self.server.options)
-        if not plan.tag:
-            self.server.unnamed += 1
-            plan.tag = "stream-%d" % self.server.unnamed
-        if self.server.log is not None:
-            line = '{"type":"request","stream":%s,"ns":%d}\n'
-            self.server.log.append(line % (json.dumps(plan.tag), time.monotonic_ns()))
-        self.response = Response(self, plan)
+        self.response = Response(self, self.server.plan(url.path, url.query, body, self.number))
+
+    def cut(self, how):
+        """Breaks off in the middle of a response."""
+        self.response = None
+        break_off(self.transport, how)
 
     def response_ended(self, close):
         """Goes on with the next request, or closes."""
@@ -356,15 +333,47 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
 
+def break_off(transport, how):
+    """Closes a connection; with "reset" the peer gets a TCP reset, and what it has not read is lost."""
+    if how == "reset":
+        linger = struct.pack("ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        transport.abort()
+    else:
+        transport.close()
+
+
 class Origin:
     """The listening server, its options and its log."""
+
+    protocol = Connection
+    alpn = ()
 
     def __init__(self, options, loop):
         self.options = options
         self.loop = loop
         self.unnamed = 0
+        self.connections = 0
         self.file = open(options.log, "w", encoding="ascii") if options.log else None
         self.log = [] if self.file else None
+
+    def count_connection(self):
+        """The number of a new connection."""
+        self.connections += 1
+        return self.connections
+
+    def plan(self, path, query, body, connection):
+        """The plan of the response to a request that has just been read; notes the request."""
+        now = time.monotonic_ns()
+        query = dict(parse_qsl(query))
+        if not query.get("tag"):
+            self.unnamed += 1
+            query["tag"] = "stream-%d" % self.unnamed
+        plan = Plan(path, query, body, self.options)
+        if self.log is not None:
+            line = '{"type":"request","stream":%s,"ns":%d,"connection":%d}\n'
+            self.log.append(line % (json.dumps(plan.tag), now, connection))
+        return plan
 
     def write_log(self, final=False):
         """Moves log lines to the file in large portions, so that a send seldom waits for the disk."""
@@ -380,8 +389,10 @@ class Origin:
         if self.options.tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*self.options.tls)
+            if self.alpn:
+                context.set_alpn_protocols(self.alpn)
         listener = await self.loop.create_server(
-            lambda: Connection(self), self.options.host, self.options.port, ssl=context, backlog=512
+            lambda: self.protocol(self), self.options.host, self.options.port, ssl=context, backlog=512
         )
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -396,7 +407,7 @@ class Origin:
         self.write_log(final=True)
 
 
-def main():
+def serve(kind=Origin):
     """Reads the options and serves."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--host", default="127.0.0.1")
@@ -410,12 +421,12 @@ def main():
     parser.add_argument("--size", type=int, default=32, help="payload bytes of an event")
     options = parser.parse_args()
 
-    async def serve():
-        await Origin(options, asyncio.get_running_loop()).run()
+    async def run():
+        await kind(options, asyncio.get_running_loop()).run()
 
-    asyncio.run(serve())
+    asyncio.run(run())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve())
