@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """50 streams, 2,000 chunks a second, 1,000 collections a second: nothing is lost and every count is exact.
 
-Needs root and a kernel with BTF.
+Options make it another load, as 500 streams of 10 chunks a second without collections. Needs root and a kernel
+with BTF.
 """
 import argparse
+import collections
 import json
 import os
 import sys
@@ -15,11 +17,22 @@ import truth
 class LoadRun(truth.Run):
     """The lab client under load."""
 
+    streams, rate, gc_rate = 50, 40, 1000  # rates are a second; that of chunks is a stream's
+
     def client_options(self):
-        return ["--streams", "50", "--scenario", "collect-rate", "--gc-rate", "1000"]
+        options = ["--streams", str(self.streams)]
+        if self.gc_rate:
+            options += ["--scenario", "collect-rate", "--gc-rate", str(self.gc_rate)]
+        return options
 
     def query(self):
-        return "chunks=%d&interval_ms=25" % (self.args.seconds * 40)
+        return "chunks=%d&interval_ms=%g" % (self.args.seconds * self.rate, 1000 / self.rate)
+
+
+def chunks_of_streams(records):
+    """How many streams have how many chunks."""
+    return collections.Counter(collections.Counter(
+        record["stream"] for record in records if record["type"] == "chunk").values())
 
 
 def main():
@@ -27,7 +40,11 @@ def main():
     parser.add_argument("--gcause", required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--streams", type=int, default=LoadRun.streams)
+    parser.add_argument("--rate", type=float, default=LoadRun.rate, help="chunks a second of each stream")
+    parser.add_argument("--gc-rate", type=float, default=LoadRun.gc_rate, help="collections a second")
     args = parser.parse_args()
+    LoadRun.streams, LoadRun.rate, LoadRun.gc_rate = args.streams, args.rate, args.gc_rate
     args.without = []
     with tempfile.TemporaryDirectory() as folder:
         run, judge = LoadRun(args, args.python, "asyncio", "collect-rate", False, folder), truth.Judge()
@@ -42,6 +59,9 @@ def main():
         judge.expect(pauses[0] == pauses[1], "pauses: %d in the target, %d seen", *pauses)
         judge.expect(chunks[0] == chunks[1], "chunks: %d in the target, %d seen", *chunks)
         judge.expect(streams[0] == streams[1], "streams: %d in the target, %d seen", *streams)
+        sizes = [chunks_of_streams(records) for records in (run.client, run.seen)]
+        judge.expect(sizes[0] == sizes[1], "chunks of a stream (chunks: streams): %s in the target, %s seen",
+                     *map(dict, sizes))
         judge.expect(lost == 0, "%d records lost", lost)
         seconds = (end - start) / 1e9
         print(json.dumps({"seconds": seconds, "chunks": chunks[1], "chunks_per_s": chunks[1] / seconds,

@@ -39,6 +39,8 @@ def load(path):
 class Run:
     """One run of origin, client and gcause, and what each of them says about it."""
 
+    resource = "/stream"
+
     def __init__(self, args, python, mode, scenario, tls, folder):
         self.args, self.python, self.mode = args, python, mode
         self.scenario, self.tls, self.folder = scenario, tls, folder
@@ -64,7 +66,7 @@ class Run:
         return ["--streams", "2", "--keep-alive", "2", "--scenario", self.scenario]
 
     def start_client(self, port):
-        url = "%s://localhost:%d/stream?%s" % ("https" if self.tls else "http", port, self.query())
+        url = "%s://localhost:%d%s?%s" % ("https" if self.tls else "http", port, self.resource, self.query())
         command = [self.python, os.path.join(LAB, "client.py"), "--mode", self.mode, "--url", url,
                    "--log", self.path("client.jsonl"), *self.client_options()]
         if self.tls:
@@ -76,19 +78,36 @@ class Run:
         """What happens to gcause while the client reads."""
 
     def go(self):
-        origin, port = self.start_origin()
-        client, pid = self.start_client(port)
-        command = [self.args.gcause, "record", "-p", str(pid), "-b", "100ms", "--chunks"]
+        self.begin()
+        gcause = self.attach()
+        self.release()
+        self.beside(gcause)
+        self.finish(gcause)
+
+    def begin(self):
+        """Starts an origin and a client, which waits for its sign."""
+        self.origin_process, self.port = self.start_origin()
+        self.client_process, self.pid = self.start_client(self.port)
+
+    def attach(self):
+        command = [self.args.gcause, "record", "-p", str(self.pid), "-b", "100ms", "--chunks"]
         command += self.outputs()
         for feature in self.args.without:
             command += ["--without", feature]
         gcause = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         line = gcause.stderr.readline()
-        if line != "gcause: recording pid %d\n" % pid:
+        if line != "gcause: recording pid %d\n" % self.pid:
             raise SystemExit("gcause: " + line + gcause.stderr.read())
-        client.stdin.write("go\n")
-        client.stdin.flush()
-        self.beside(gcause)
+        return gcause
+
+    def release(self):
+        """The sign that the client waits for."""
+        self.client_process.stdin.write("go\n")
+        self.client_process.stdin.flush()
+
+    def finish(self, gcause):
+        """Waits until client and gcause have ended, and reads what they say."""
+        client, origin = self.client_process, self.origin_process
         client.wait()
         code = gcause.wait()
         origin.send_signal(signal.SIGTERM)

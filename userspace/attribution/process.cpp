@@ -238,7 +238,9 @@ void Attribution::Process::wait_no_longer(std::uint64_t id, Stream& stream) {
   if (found == awaiting_.end()) return;
   std::erase_if(found->second, [&](const Awaiting& awaiting) {
     if (awaiting.stream != id) return false;
-    stream.outgoing.at(awaiting.ordinal - stream.sent).waited = true;
+    if (awaiting.ordinal >= stream.sent) {
+      stream.outgoing[awaiting.ordinal - stream.sent].waited = true;
+    }
     return true;
   });
 }

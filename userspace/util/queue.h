@@ -28,6 +28,7 @@ class Queue {
   /// Of a queue that is not empty.
   T& front() { return elements_[head_]; }
   const T& front() const { return elements_[head_]; }
+  T& back() { return elements_.back(); }
   const T& back() const { return elements_.back(); }
 
   /// The element that `index` others are in front of. Aborts where there is none.
