@@ -204,7 +204,7 @@ def judge_links(judge, read_pairs, written_pairs):
             source = chunk["source"]
             if source is None:
                 missing += 1
-            elif source == {"stream": source_stream, "index": chunk["index"]}:
+            elif (source["stream"], source["index"]) == (source_stream, chunk["index"]):
                 right += 1
             else:
                 wrong += 1

@@ -254,8 +254,8 @@ def judge_sources(run, judge, pairs):
             continue
         used.setdefault(chunk["stream"], set()).add(source["stream"])
         between = chunk["delivery_ns"] - delivered[source["stream"], source["index"]]
-        judge.expect(source["since_ns"] == between, "%s: %s ns, by the deliveries %d", place, source["since_ns"],
-                     between)
+        judge.expect(chunk["since_source_ns"] == between, "%s: %s ns, by the deliveries %d", place,
+                     chunk["since_source_ns"], between)
         errors.append(abs(delivered[source["stream"], source["index"]] - inputs[tags[chunk["stream"]], chunk["index"]]))
     # Where the data are no help the first chunks may be mixed up, and those that come together.
     some = 0 if run.kind == "gateway" else CHUNKS * len(pairs) // 50

@@ -238,7 +238,7 @@ TEST_CASE("chunk") {
       .held = 0};
   CHECK(line_of(chunk) ==
         R"({"type":"chunk","stream":3,"index":4,"pid":42,"tid":43,"bytes":200,"arrival_ns":40,)"
-        R"("read_ns":50,"delivery_ns":60,"held_ns":0,"source":null})"
+        R"("read_ns":50,"delivery_ns":60,"held_ns":0,"source":null,"since_source_ns":null})"
         "\n");
   chunk.chunk.arrival.reset();
   chunk.held.reset();
@@ -247,7 +247,7 @@ TEST_CASE("chunk") {
   CHECK(line_of(chunk) ==
         R"({"type":"chunk","stream":3,"index":4,"pid":42,"tid":43,"bytes":200,"arrival_ns":null,)"
         R"("read_ns":50,"delivery_ns":60,"held_ns":null,"source":{"stream":5,)"
-        R"("index":6,"since_ns":8}})"
+        R"("index":6},"since_source_ns":8})"
         "\n");
 }
 

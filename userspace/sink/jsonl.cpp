@@ -347,13 +347,10 @@ void put_line(std::string& out, const StreamUnread& stream) {
       .field("bytes", stream.bytes);
 }
 
-void put_source(std::string& out, const ChunkFinding& finding) {
-  const auto& source = finding.chunk.source;
+void put_source(std::string& out, const ChunkRead& chunk) {
+  const auto& source = chunk.source;
   if (!source) return put(out, nullptr);
-  Object(out)
-      .field("stream", source->stream)
-      .field("index", source->index)
-      .field("since_ns", finding.since_source);
+  Object(out).field("stream", source->stream).field("index", source->index);
 }
 
 void put_line(std::string& out, const ChunkFinding& finding) {
@@ -368,7 +365,8 @@ void put_line(std::string& out, const ChunkFinding& finding) {
       .field("read_ns", chunk.read)
       .field("delivery_ns", finding.delivery)
       .field("held_ns", finding.held)
-      .nested("source", [&](std::string& into) { put_source(into, finding); });
+      .nested("source", [&](std::string& into) { put_source(into, finding.chunk); })
+      .field("since_source_ns", finding.since_source);
 }
 
 void put_line(std::string& out, const GapFinding& gap) {
