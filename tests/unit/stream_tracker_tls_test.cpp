@@ -254,6 +254,22 @@ TEST_CASE("after a read that no socket can have carried the next one finds its o
   CHECK(m.arrivals() == Times{20, 30});
 }
 
+TEST_CASE("sockets that a loop empties before their TLS objects are read are not unread") {
+  Machine m;
+  Loop first(m), second(m, 71, 0x8000);
+  // All is the same on both, so that no lengths tell which is whose.
+  constexpr Ns kStep = 30 * kMillisecond;
+  for (int i = 0; i < 25; ++i) {
+    const auto text = i == 0 ? head() : token("a");
+    for (auto* loop : {&first, &second}) loop->arrives({text}, i * kStep + 1);
+    for (auto* loop : {&first, &second}) loop->receives({text}, i * kStep + 2);
+    for (auto* loop : {&first, &second}) loop->takes({text}, i * kStep + 10);
+  }
+  REQUIRE(m.streams().size() == 2);
+  for (const auto& stream : m.streams()) CHECK(stream.protocol == StreamProtocol::http1);
+  CHECK(m.chunks().size() == 48);
+}
+
 TEST_CASE("the end of the socket ends the streams of its TLS connection") {
   auto m = blocking();
   blocking_read(m, token("a"), 20, 11, 25);

@@ -6,6 +6,9 @@
 namespace gcause {
 namespace {
 
+/// Sockets that a thread's list of ciphertext holds; more than a loop empties at a time.
+constexpr std::size_t kMaxPending = 256;
+
 StreamEnd end_of_error(std::int64_t error) {
   switch (error) {
     case ETIMEDOUT:
@@ -167,7 +170,12 @@ void StreamTracker::feed_ciphertext(Socket& socket, const Io& io) {
   const auto from = socket.records.end();
   socket.records.feed(io.payload, arrival_of(io, socket.arrivals));
   if (const auto missing = missing_behind(io)) socket.records.skip(missing);
-  if (socket.records.end() != from) threads_[{io.tid, io.pid}].ciphertext = io.socket;
+  if (socket.records.end() != from && !socket.is_read && !socket.followed_by_tls) {
+    auto& pending = threads_[{io.tid, io.pid}].ciphertext;
+    std::erase(pending, io.socket);
+    if (pending.size() == kMaxPending) pending.erase(pending.begin());
+    pending.push_back(io.socket);
+  }
   if (socket.is_read) return;
   if (socket.unread && socket.unread->in_stream()) asked_for_more(io);
   const auto chunks = look_at_unread(socket, from, io);
@@ -284,15 +292,12 @@ void StreamTracker::tls_read(const Io& io) {
   asked_for_more(io);
   if (io.offset == 0) {
     auto& thread = threads_[{io.tid, io.pid}];
-    const auto ciphertext = std::exchange(thread.ciphertext, 0);
     if (thread.socket != 0 && thread.socket_read_at >= io.begin) {
       tls.library_reads = true;
       tls.arrival = thread.arrival;
       bind(tls, key, thread.socket);
     } else if (!tls.library_reads) {
-      if (const auto read = sockets_.find({ciphertext, io.pid}); read != sockets_.end()) {
-        read->second.followed_by_tls = true;
-      }
+      if (tls.socket == 0) may_have_read(thread, io.pid);
       tls.arrival = match_socket(tls, key, static_cast<std::uint64_t>(io.result));
     }
   }
@@ -308,6 +313,15 @@ void StreamTracker::tls_read(const Io& io) {
   if (io.offset == 0) threads_[{io.tid, io.pid}].inputs.add(io.connection, {io.end, tls.arrival});
   note_streaming(tls, io);
   got_chunks(io, chunks);
+}
+
+/// A TLS object whose socket is not known has read: it may be any of those that its thread took
+/// ciphertext from, as an event loop empties several sockets before the programs behind them go on.
+void StreamTracker::may_have_read(Thread& thread, std::uint32_t pid) {
+  for (const auto id : std::exchange(thread.ciphertext, {})) {
+    const auto read = sockets_.find({id, pid});
+    if (read != sockets_.end()) read->second.followed_by_tls = true;
+  }
 }
 
 /// A TLS object that reads from memory took `count` bytes: when their record arrived, if that is

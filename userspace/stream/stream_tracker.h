@@ -93,7 +93,7 @@ class StreamTracker {
     /// Where TLS passes that belongs to no TLS object, as far as is known.
     std::unique_ptr<UnreadTls> unread;
     bool is_read = false;          ///< it belonged to a TLS object at some time
-    bool followed_by_tls = false;  ///< a thread that read it went on with a TLS object
+    bool followed_by_tls = false;  ///< a thread that read it went on with a TLS object of no socket
     bool told = false;             ///< in take_unread
     std::optional<std::int32_t> fd;
     std::vector<std::uint64_t> caller;  ///< as those of TlsCaller; dropped where it is told or read
@@ -117,7 +117,8 @@ class StreamTracker {
     std::uint64_t socket = 0;  ///< read last
     Ns socket_read_at = 0;
     std::optional<Ns> arrival;     ///< of the last byte of that read
-    std::uint64_t ciphertext = 0;  ///< socket of which it took records since its last TLS call
+    /// Sockets of which it took records that no TLS object is known to have read since, each once.
+    std::vector<std::uint64_t> ciphertext;
     bool owes_wait = false;        ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
     bool has_written = false;  ///< a chunk, and has not asked for more since
@@ -146,6 +147,7 @@ class StreamTracker {
   void began_wait(const WaitBegan& wait, Thread& thread);
   Connection& plain_connection(Socket& socket, std::uint32_t pid);
   std::optional<Ns> match_socket(TlsConnection& tls, const Key& key, std::uint64_t count);
+  void may_have_read(Thread& thread, std::uint32_t pid);
   void offer_sockets(TlsConnection& tls, const Key& key);
   void bind(TlsConnection& connection, const Key& key, std::uint64_t socket);
   void asked_for_more(const Io& io);
