@@ -116,10 +116,10 @@ class StreamTracker {
   struct Thread {
     std::uint64_t socket = 0;  ///< read last
     Ns socket_read_at = 0;
-    std::optional<Ns> arrival;     ///< of the last byte of that read
+    std::optional<Ns> arrival;  ///< of the last byte of that read
     /// Sockets of which it took records that no TLS object is known to have read since, each once.
     std::vector<std::uint64_t> ciphertext;
-    bool owes_wait = false;        ///< it got a chunk and has not asked for more since
+    bool owes_wait = false;  ///< it got a chunk and has not asked for more since
     Ns chunk_read_at = 0;
     bool has_written = false;  ///< a chunk, and has not asked for more since
     ThreadInputs inputs;
